@@ -1,0 +1,118 @@
+"""The command: verbs only. Parse, call, print."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Optional
+
+import typer
+from rich.console import Console
+
+from mpae import __version__
+from mpae.cli_settings import with_settings
+from mpae.errors import MPAEError
+
+app = typer.Typer(
+    name="mpae", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    help="Finds the parts of things in pictures that nobody has labelled.",
+    context_settings={"help_option_names": ["-h", "--help"]})
+out = Console()
+err = Console(stderr=True)
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="say nothing but errors")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")]
+
+
+@app.command(rich_help_panel="Verbs")
+@with_settings()
+def fit(
+    images: Annotated[Optional[Path], typer.Argument(metavar="IMAGES", help="a folder of images")] = None,
+    out_folder: Annotated[Optional[Path], typer.Option("--out", "-o", help="the run folder to make")] = None,
+    preset: Annotated[Optional[str], typer.Option(help="laptop or paper; the default follows the machine")] = None,
+    config_file: Annotated[Optional[Path], typer.Option("--config", help="a YAML file of settings")] = None,
+    assignments: Annotated[Optional[list[str]], typer.Option(
+        "--set", metavar="SECTION.KEY=VALUE", help="any setting; `mpae settings` lists them")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    settings: Any = None,
+) -> None:
+    """Learn the parts of the things in a folder of images, or in a dataset (--dataset NAME --root DIR)."""
+    from mpae.verbs.fit import fit_verb
+
+    speak(quiet)
+    fit_verb(images, out_folder, preset, config_file, assignments or [], resume, overwrite, settings,
+             Console(stderr=True, quiet=quiet))
+
+
+@app.command(rich_help_panel="Lists")
+def datasets() -> None:
+    """List the datasets: the folder tree each expects, where to get it, its licence and splits."""
+    from mpae.verbs.lists import print_datasets
+
+    print_datasets(out)
+
+
+@app.command(rich_help_panel="Lists")
+def settings() -> None:
+    """List every setting with its default, for --set and --config."""
+    from mpae.verbs.lists import print_settings
+
+    print_settings(out)
+
+
+@app.command(rich_help_panel="Lists")
+def backbones() -> None:
+    """List the backbones that have a name."""
+    from mpae.verbs.lists import print_backbones
+
+    print_backbones(out)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        out.print(f"mpae {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True,
+                                               help="print the version")] = False) -> None:
+    pass
+
+
+def speak(quiet: bool) -> None:
+    """The library's messages, plain, on stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    logger = logging.getLogger("mpae")
+    logger.handlers = [handler]
+    logger.setLevel(logging.ERROR if quiet else logging.INFO)
+
+
+UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+
+def main() -> None:
+    """A user's mistake: one sentence, exit code 2. Ctrl-C: 130. A bug keeps its traceback."""
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except MPAEError as error:
+        message = str(error)
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.exit(2)
+        message = error.format_message()
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(141)
+    print(f"mpae: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

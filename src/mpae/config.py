@@ -1,0 +1,301 @@
+"""Every setting, once: type, default, range, help text and command-line flag.
+
+Precedence: defaults < preset < YAML file < flags and ``--set``. The command line, the YAML reader and
+the documentation are all generated from the classes below.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+
+from mpae.errors import MPAEError
+
+Reading = Literal["released", "paper"]
+
+
+def setting(default: Any, help: str, flag: str | None = None, **limits: Any) -> Any:
+    """One setting: its default, its sentence in ``--help``, its short flag if it has one, its limits."""
+    return Field(default, description=help, json_schema_extra={"flag": flag} if flag else None, **limits)
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+
+class DataSettings(Section):
+    """Which images are read, and how large they enter the network."""
+
+    dataset: str = setting("folder", "which dataset; `mpae datasets` lists them", "--dataset")
+    root: str | None = setting(None, "folder of the images or of the downloaded benchmark", "--root")
+    image_size: int = setting(224, "side of the square network input in pixels", "--image-size", ge=14, le=4096)
+    validation: float = setting(0.0, "share of the training images set aside for validation", ge=0, lt=0.9)
+    synthetic_images: int = setting(600, "images that `--dataset synthetic` draws for training", ge=2)
+    workers: int | None = setting(None, "processes that decode images; one for each core if not given",
+                                  "--workers", ge=0, le=256)
+
+
+class BackboneSettings(Section):
+    """The frozen ViT that gives the feature map."""
+
+    name: str = setting("bundled", "bundled, a named backbone, any timm ViT, or a weights file", "--backbone")
+    architecture: str | None = setting(None, "timm name for a weights file whose architecture is not recognised")
+
+
+class ModelSettings(Section):
+    """The trainable blocks of the paper's Fig. 2."""
+
+    num_parts: int = setting(8, "K, the number of parts; the background is not counted", "--parts", ge=1, le=1000)
+    dim: int = setting(256, "C, the width of descriptors and features", ge=8)
+    partformer_layers: int = setting(6, "layers of the ViT that makes the part descriptors", ge=1)
+    partformer_heads: int = setting(8, "attention heads of that ViT", ge=1)
+    encoder_layers: int = setting(2, "layers of the encoder of visible patches (Table 8)", ge=1)
+    decoder_layers: int = setting(2, "layers of the decoder that restores the image (Table 9)", ge=1)
+    restoration_heads: int = setting(4, "attention heads of encoder and decoder", ge=1)
+    mask_ratio: float = setting(0.9, "r, the share of patches hidden from the encoder (Table 5)", ge=0, le=1)
+    pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1)
+
+
+class LossSettings(Section):
+    """Weights of the objective; a weight of 0 switches its term off.
+
+    total = restoration L_r + presence (foreground L_f + background L_b) + semantic L_s
+            + distribution (variation L_v + entropy L_e) + border L_border
+    """
+
+    reading: Reading = setting("released", "where paper and released implementation disagree, which to follow")
+    restoration: float = setting(1.0, "weight of L_r, Eq. 3", ge=0)
+    presence: float = setting(1.0, "lambda_p, weight of L_f + L_b", ge=0)
+    foreground: float = setting(1.0, "weight of L_f within presence, Eq. 4", ge=0)
+    background: float = setting(1.0, "weight of L_b within presence, Eq. 5", ge=0)
+    semantic: float = setting(0.25, "lambda_s, weight of L_s, Eq. 7", ge=0)
+    distribution: float = setting(0.5, "lambda_d, weight of L_v + L_e", ge=0)
+    variation: float = setting(1.0, "weight of L_v within distribution, Eq. 10", ge=0)
+    entropy: float = setting(1.0, "weight of L_e within distribution, Eq. 11", ge=0)
+    foreground_form: Literal["groups", "batch", "area"] = setting(
+        "groups", "L_f of the paper, or an alternative of its Table 6")
+    distribution_form: Literal["variation", "concentration"] = setting(
+        "variation", "L_v + L_e of the paper, or the alternative of its Table 6")
+    border: float = setting(0.0, "weight of the border prior (ours, not the paper's)", ge=0)
+    scale: float = setting(20.0, "s of L_s", gt=0)
+    margin: float = setting(0.5, "m of L_s, in radians", ge=0, lt=1.57)
+    pixel: float | None = setting(None, "weight of the pixel L1 within L_r; 0.1 (released) or 0.5 (paper)", ge=0)
+    perceptual: tuple[float, float, float, float, float] | None = setting(
+        None, "weights of VGG-19 relu1_1 to relu5_1 within L_r; 0.5 each (released) or 0.1 each (paper)")
+
+
+class TrainingSettings(Section):
+    """Optimisation, hardware and when to stop."""
+
+    epochs: int = setting(100, "passes over the images", "--epochs", ge=1)
+    max_steps: int | None = setting(None, "stop after this many steps, if that is sooner", ge=1)
+    max_minutes: float | None = setting(None, "stop after this many minutes, if that is sooner; the learning "
+                                        "rate then decays by time", "--max-minutes", gt=0)
+    batch_size: int = setting(64, "images a step, over all devices", "--batch-size", ge=1)
+    group_size: int = setting(8, "G, images in which every part should appear once; 64 for many categories",
+                              "--group-size", ge=1)
+    learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
+    warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
+    milestones: tuple[float, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
+    decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
+    clip_norm: float = setting(2.0, "largest norm of the gradient", gt=0)
+    seed: int = setting(0, "everything random derives from it", "--seed", ge=0)
+    devices: int = setting(1, "processes on the CPU, or GPUs, on each node", "--devices", ge=1)
+    nodes: int = setting(1, "machines", ge=1)
+    accelerator: Literal["auto", "cpu", "gpu"] = setting("auto", "where to train")
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = setting("32-true", "arithmetic of the forward pass")
+    checkpoint_minutes: float = setting(2.0, "minutes between checkpoints", gt=0)
+
+
+class CacheSettings(Section):
+    """Frozen features, computed once for each image and view."""
+
+    enabled: bool | None = setting(None, "keep frozen features on disk; on for a CPU, off for a GPU if not given",
+                                   "--cache/--no-cache")
+    views: int = setting(4, "augmented views an image when features are kept", ge=1, le=1000)
+    limit_gb: float = setting(20.0, "largest size of the cache", gt=0)
+    folder: str | None = setting(None, "where the cache lives; the user's cache folder if not given")
+
+
+class Config(Section):
+    """All settings of a run."""
+
+    data: DataSettings = DataSettings()
+    backbone: BackboneSettings = BackboneSettings()
+    model: ModelSettings = ModelSettings()
+    loss: LossSettings = LossSettings()
+    training: TrainingSettings = TrainingSettings()
+    cache: CacheSettings = CacheSettings()
+
+    def learning_rate(self) -> float:
+        """Paper: 5e-3 is printed (A.2), 5e-4 is what the released implementation uses."""
+        if self.training.learning_rate is not None:
+            return self.training.learning_rate
+        return {"released": 5e-4, "paper": 5e-3}[self.loss.reading]
+
+    def with_values(self, values: Mapping[str, Any]) -> Config:
+        """A copy with dotted settings replaced: ``config.with_values({"training.epochs": 3})``."""
+        return _validated(_merged(self.model_dump(mode="json"), _nested(values)), "the settings")
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    # Appendix A.2 with the released schedule for a single category; CUB uses image_size 448.
+    "paper": {
+        "backbone.name": "dinov2-vitb14-reg",
+        "training.batch_size": 64,
+        "training.epochs": 100,
+    },
+    # Two CPU cores and no download. docs/laptop.md has the run behind each choice.
+    "laptop": {
+        "backbone.name": "bundled",
+        "model.pixels_per_patch": 4,
+        "loss.border": 2.0,
+        "training.batch_size": 32,
+        "training.epochs": 100,
+        "training.max_steps": 600,
+        "training.warmup_steps": 20,
+    },
+}
+
+
+def default_preset() -> str:
+    """The preset that suits the machine: `paper` with a GPU, `laptop` without."""
+    import torch
+
+    return "paper" if torch.cuda.is_available() else "laptop"
+
+
+def resolve(preset: str, file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+    """Defaults < preset < YAML file < overrides (dotted keys, values typed or as text)."""
+    if preset not in PRESETS:
+        raise MPAEError(f"Unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}.")
+    values = _nested(PRESETS[preset])
+    if file is not None:
+        values = _merged(values, read_yaml(file))
+    return _validated(_merged(values, _nested(overrides or {})), str(file or "the settings"))
+
+
+def load(file: Path) -> Config:
+    """A `config.yaml` that holds settings only."""
+    return _validated(read_yaml(file), str(file))
+
+
+def from_mapping(values: Mapping[str, Any], source: str) -> Config:
+    """Settings from nested plain data; ``source`` is named in errors."""
+    return _validated(values, source)
+
+
+def read_yaml(file: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MPAEError(f"No settings file '{file}'.") from None
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise MPAEError(f"'{file}' is not YAML: {' '.join(str(error).split())}.") from None
+    except OSError as error:
+        raise MPAEError(f"Cannot read '{file}': {error.strerror}.") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise MPAEError(f"'{file}' holds a {type(content).__name__}; expected sections such as 'model:'.")
+    return content
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """``section.key=value`` of ``--set``, the value read as YAML."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise MPAEError(f"--set '{text}' has no '='; write --set section.key=value.")
+    try:
+        return key.strip(), yaml.safe_load(value)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        raise MPAEError(f"--set '{text}': the value is not YAML.") from None
+
+
+def all_settings() -> Iterator[tuple[str, FieldInfo]]:
+    """Every setting as (dotted name, field), in the order of this file."""
+    for section, field in Config.model_fields.items():
+        for key, inner in field.annotation.model_fields.items():  # type: ignore[union-attr]
+            yield f"{section}.{key}", inner
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, value in values.items():
+        section, _, key = name.partition(".")
+        if not key:
+            tree[section] = value
+        else:
+            tree.setdefault(section, {})[key] = value
+    return tree
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _merged(result[key], value) if both else value
+    return result
+
+
+def _validated(values: Mapping[str, Any], source: str) -> Config:
+    unknown = _unknown_keys(values)
+    if unknown:
+        known = [name for name, _ in all_settings()]
+        raise MPAEError("; ".join(_did_you_mean(name, known, source) for name in unknown) + ".")
+    try:
+        config = Config.model_validate(values)
+    except ValidationError as error:
+        problems = [_problem(detail) for detail in error.errors(include_url=False)]
+        raise MPAEError(f"In {source}: {'; '.join(problems)}.") from None
+    _check_groups(config.training)
+    return config
+
+
+def _unknown_keys(values: Mapping[str, Any]) -> list[str]:
+    unknown = []
+    for section, content in values.items():
+        field = Config.model_fields.get(section) if isinstance(section, str) else None
+        if field is None:
+            unknown.append(str(section))
+        elif isinstance(content, Mapping):
+            known = field.annotation.model_fields  # type: ignore[union-attr]
+            unknown += [f"{section}.{key}" for key in content if key not in known]
+    return unknown
+
+
+def _did_you_mean(name: str, known: list[str], source: str) -> str:
+    by_key = {full.partition(".")[2]: full for full in known} | {full: full for full in known}
+    near = difflib.get_close_matches(name, by_key, n=1, cutoff=0.5) or difflib.get_close_matches(
+        name.rpartition(".")[2], by_key, n=1, cutoff=0.5)
+    hint = f"; did you mean '{by_key[near[0]]}'?" if near else "; `mpae settings` lists all"
+    return f"Unknown option '{name}' in {source}{hint}".rstrip("?") + ("?" if near else "")
+
+
+def _problem(detail: Any) -> str:
+    name = ".".join(str(part) for part in detail["loc"])
+    message = detail["msg"]
+    return f"{name} is {detail['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def nearest_multiples(value: int, of: int) -> str:
+    """'448 or 462' for (450, 14): the multiples below and above, never 0."""
+    below = value // of * of
+    return f"{below} or {below + of}" if below else str(of)
+
+
+def _check_groups(training: TrainingSettings) -> None:
+    batch, group, devices = training.batch_size, training.group_size, training.devices * training.nodes
+    if batch % (group * devices):
+        each = f" on each of {devices} devices" if devices > 1 else ""
+        raise MPAEError(f"batch_size {batch} is not a multiple of group_size {group}{each}; "
+                        f"use {nearest_multiples(batch, group * devices)}.")

@@ -1,0 +1,54 @@
+"""A folder of photos, its sub-folders included."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from mpae.data.images import EXTENSIONS, read_picture
+from mpae.data.source import Picture
+from mpae.errors import MPAEError
+
+
+class FolderImages:
+    """Every image file below a folder (or one file), in the order of its names."""
+
+    def __init__(self, root: str | Path, names: Sequence[str] | None = None):
+        self.root = Path(root)
+        self.names: Sequence[str] = find_images(self.root) if names is None else names
+        if self.root.is_file():
+            self.root = self.root.parent
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: int) -> Picture:
+        return read_picture(self.root / self.names[index], self.names[index])
+
+
+def find_images(root: Path) -> list[str]:
+    """Relative POSIX paths of all images below a folder, sorted; a single file is a folder of one."""
+    if root.is_file():
+        return [root.name]
+    if not root.exists():
+        raise MPAEError(f"No such folder: '{root}'.")
+    names = sorted(_walk(root))
+    if not names:
+        raise MPAEError(f"No images in '{root}' (looked for {' '.join(EXTENSIONS)}, subfolders too).")
+    return names
+
+
+def _walk(root: Path) -> Iterable[str]:
+    # Links to folders are followed once: a loop of links leads to a folder that was seen.
+    seen: set[tuple[int, int]] = set()
+    for folder, subfolders, files in os.walk(root, followlinks=True):
+        status = os.stat(folder)
+        if (status.st_dev, status.st_ino) in seen:
+            subfolders.clear()
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
+        for file in files:
+            if file.lower().endswith(EXTENSIONS) and not file.startswith("."):
+                yield (Path(folder) / file).relative_to(root).as_posix()

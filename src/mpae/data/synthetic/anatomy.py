@@ -1,0 +1,74 @@
+"""What a figure is made of: pieces with part labels, and named points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from mpae.data.synthetic.shapes import Point
+from mpae.data.synthetic.textures import Material
+
+PART_NAMES = ("head", "torso", "leg", "tail", "wing", "fin", "bodywork", "window", "wheel")
+HEAD, TORSO, LEG, TAIL, WING, FIN, BODYWORK, WINDOW, WHEEL = range(len(PART_NAMES))
+BACKGROUND = len(PART_NAMES)
+
+# Each named point, and the part that it lies on. No kind of figure has them all.
+KEYPOINT_PARTS = {
+    "eye": HEAD,
+    "muzzle": HEAD,
+    "torso": TORSO,
+    "front foot": LEG,
+    "hind foot": LEG,
+    "tail": TAIL,
+    "wing": WING,
+    "dorsal fin": FIN,
+    "pectoral fin": FIN,
+    "bonnet": BODYWORK,
+    "rear": BODYWORK,
+    "window": WINDOW,
+    "front wheel": WHEEL,
+    "rear wheel": WHEEL,
+}
+
+
+@dataclass(frozen=True)
+class Fade:
+    """A soft beginning: nothing at `start`, all of it `length` further on in the direction (degrees)."""
+
+    start: Point
+    angle: float
+    length: float
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One shape of one part, in the figure's own units."""
+
+    outlines: tuple[np.ndarray, ...]  # their union is painted
+    label: int
+    material: Material
+    origin: Point = (0.0, 0.0)  # of the texture
+    axis: float = 0.0  # degrees: the direction in which the texture runs
+    light: float = 1.0  # below 1 for what lies on the far side
+    relief: float = 1.0  # 0 is flat
+    shadow: float = 0.0  # how dark a shadow falls on the pieces beneath
+    opacity: float = 1.0
+    fade: Fade | None = None
+
+
+@dataclass
+class Figure:
+    """Pieces in the order of painting, facing right. The torso is about one unit long."""
+
+    pieces: list[Piece] = field(default_factory=list)
+    keypoints: dict[str, Point] = field(default_factory=dict)
+    ground: float | None = None  # y of the ground it stands on; None if it swims or flies
+
+    def add(self, outline: np.ndarray | tuple[np.ndarray, ...], label: int, material: Material, **look: object) -> None:
+        outlines = outline if isinstance(outline, tuple) else (outline,)
+        self.pieces.append(replace(Piece(outlines, label, material), **look))  # type: ignore[arg-type]
+
+    def points(self) -> np.ndarray:
+        """All corners of all outlines, (n, 2)."""
+        return np.concatenate([outline for piece in self.pieces for outline in piece.outlines])

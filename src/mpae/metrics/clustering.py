@@ -1,0 +1,124 @@
+"""NMI and ARI between discovered and annotated parts, exact and from a table of counts alone.
+
+Both scores ask which part label falls on which annotation over all samples of a split pooled together,
+never image by image, and ignore the names of the labels. All they need is how often each pair of labels
+occurs, so memory does not grow with the number of pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+CHUNK = 1 << 18  # samples counted at a time: their pair numbers stay in the processor's cache
+
+
+def contingency(labels: Tensor, target: Tensor, num_labels: int, num_targets: int) -> Tensor:
+    """How often each label meets each target.
+
+    Args:
+        labels: integers in 0..num_labels-1, any shape.
+        target: integers in 0..num_targets-1, the same shape.
+    Returns:
+        (num_targets, num_labels) int64.
+    """
+    if labels.shape != target.shape:
+        raise ValueError(f"labels {tuple(labels.shape)} and target {tuple(target.shape)} differ in shape.")
+    _check_range(labels, num_labels, "labels")
+    _check_range(target, num_targets, "target")
+    table = torch.zeros(num_targets * num_labels, dtype=torch.int64, device=labels.device)
+    for chunk, of in zip(labels.flatten().split(CHUNK), target.flatten().split(CHUNK), strict=True):
+        pairs = of.to(torch.int32).mul_(num_labels).add_(chunk)  # int32: half the traffic of int64
+        table += torch.bincount(pairs, minlength=len(table))
+    return table.view(num_targets, num_labels)
+
+
+def nmi(table: Tensor | np.ndarray | Sequence[Sequence[int]]) -> float:
+    """Normalised mutual information, I(T; L) / mean(H(T), H(L)), of a (targets, labels) table of counts.
+
+    scikit-learn's conventions: 1 if both sides have one cluster at most, else 0 without information.
+    """
+    cells, rows, columns, total = _counts(table)
+    if len(rows) <= 1 and len(columns) <= 1:
+        return 1.0
+    # The ratio is a quotient of exact integers: independent labels give log 1 = 0 and no rounding noise.
+    information = math.fsum(
+        count * math.log(count * total / (rows[row] * columns[column])) for row, column, count in cells) / total
+    if information <= np.finfo(np.float64).eps:
+        return 0.0
+    return information / ((_entropy(rows.values(), total) + _entropy(columns.values(), total)) / 2)
+
+
+def ari(table: Tensor | np.ndarray | Sequence[Sequence[int]]) -> float:
+    """Adjusted Rand index of a (targets, labels) table of counts, in exact integers up to one division.
+
+    scikit-learn's conventions: 1 where no pair of samples is judged differently, an empty table included.
+    """
+    cells, rows, columns, total = _counts(table)
+    # Ordered pairs of samples; a billion samples give products of 1e36, far beyond 64 bits.
+    in_both = sum(count * count for _, _, count in cells)
+    in_target = sum(count * count for count in rows.values())
+    in_labels = sum(count * count for count in columns.values())
+    together = in_both - total
+    apart_in_labels, apart_in_target = in_target - in_both, in_labels - in_both
+    apart = total * total - in_target - in_labels + in_both
+    if apart_in_labels == 0 and apart_in_target == 0:
+        return 1.0
+    return 2 * (together * apart - apart_in_labels * apart_in_target) / (
+        (together + apart_in_labels) * (apart_in_labels + apart)
+        + (together + apart_in_target) * (apart_in_target + apart))
+
+
+class PartClusteringMetric(Metric):
+    """NMI and ARI in percent; the only state is the (targets, labels) table, summed across processes."""
+
+    full_state_update = False
+    higher_is_better = True
+    table: Tensor
+
+    def __init__(self, num_labels: int, num_targets: int) -> None:
+        super().__init__()
+        self.num_labels, self.num_targets = num_labels, num_targets
+        self.add_state("table", torch.zeros(num_targets, num_labels, dtype=torch.int64), dist_reduce_fx="sum")
+
+    def update(self, labels: Tensor, target: Tensor) -> None:
+        """Count samples: labels in 0..num_labels-1, target in 0..num_targets-1, of any but the same shape."""
+        self.table += contingency(labels, target, self.num_labels, self.num_targets)
+
+    def compute(self) -> dict[str, float]:
+        return {"nmi": 100 * nmi(self.table), "ari": 100 * ari(self.table)}
+
+
+def _check_range(values: Tensor, size: int, name: str) -> None:
+    if values.is_floating_point():
+        raise ValueError(f"{name} are {values.dtype}; expected integers.")
+    if values.numel():
+        low, high = (int(value) for value in values.aminmax())
+        if low < 0 or high >= size:
+            raise ValueError(f"{name} run from {low} to {high}; expected 0 to {size - 1}.")
+
+
+def _counts(table: Tensor | np.ndarray | Sequence[Sequence[int]]
+            ) -> tuple[list[tuple[int, int, int]], dict[int, int], dict[int, int], int]:
+    """Cells that are not 0 as (row, column, count), sums of their rows and columns, the total: Python integers."""
+    array = np.asarray(table.cpu() if isinstance(table, Tensor) else table)
+    if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(f"the table is {array.ndim}-dimensional {array.dtype}; expected 2-dimensional integers.")
+    if (array < 0).any():
+        raise ValueError("the table has negative counts.")
+    cells = [(int(row), int(column), int(array[row, column])) for row, column in np.argwhere(array)]
+    rows: dict[int, int] = {}
+    columns: dict[int, int] = {}
+    for row, column, count in cells:
+        rows[row] = rows.get(row, 0) + count
+        columns[column] = columns.get(column, 0) + count
+    return cells, rows, columns, sum(rows.values())
+
+
+def _entropy(counts: Iterable[int], total: int) -> float:
+    return -math.fsum(count / total * math.log(count / total) for count in counts)

@@ -1,0 +1,32 @@
+"""The method: masking | partformer | matching | restoration, and `mpae.py`, which wires the four blocks."""
+
+from __future__ import annotations
+
+from mpae.config import Config, nearest_multiples
+from mpae.errors import MPAEError
+from mpae.model.mpae import MPAE, Backbone, MPAEOutput
+from mpae.model.partformer import PartFormer
+from mpae.model.restoration import Decoder, VisibleEncoder
+
+__all__ = ["MPAE", "MPAEOutput", "build_model"]
+
+
+def build_model(config: Config, backbone: Backbone) -> MPAE:
+    """The blocks that the settings describe, around a finished backbone."""
+    settings, patch_size, size = config.model, backbone.patch_size, config.data.image_size
+    if size % patch_size:
+        raise MPAEError(f"image_size {size} is not a multiple of patch_size {patch_size}; "
+                        f"use {nearest_multiples(size, patch_size)}.")
+    for heads in (settings.partformer_heads, settings.restoration_heads, 4):
+        if settings.dim % heads:
+            raise MPAEError(f"model.dim {settings.dim} is not a multiple of {heads} "
+                            f"(attention heads, or 4 for positions); use {nearest_multiples(settings.dim, heads)}.")
+    grid, dim = (size // patch_size,) * 2, settings.dim
+    return MPAE(
+        backbone=backbone,
+        partformer=PartFormer(settings.num_parts, patch_size, grid, dim, settings.partformer_layers,
+                              settings.partformer_heads),
+        encoder=VisibleEncoder(patch_size, grid, dim, settings.encoder_layers, settings.restoration_heads),
+        decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch),
+        dim=dim,
+    )

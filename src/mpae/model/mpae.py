@@ -1,0 +1,101 @@
+"""The Masked Part Autoencoder: the four blocks of the paper's Fig. 2, wired."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from mpae.model.matching import PartMaps, fill_masked, part_logits
+from mpae.model.partformer import PartFormer
+from mpae.model.restoration import Decoder, VisibleEncoder
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+class Backbone(Protocol):
+    """A frozen network that gives a dense map: images in [0, 1] (B, 3, H, W) -> (B, E, h, w)."""
+
+    patch_size: int
+    dim: int
+
+    def __call__(self, images: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class MPAEOutput:
+    """Everything the objective looks at."""
+
+    similarity: Tensor  # P (B, K+1, h, w)
+    descriptors: Tensor  # D (B, K+1, C)
+    features: Tensor  # F (B, C, h, w)
+    restored: Tensor  # I' (B, 3, H', W'), in normalised colours
+    target: Tensor  # I at the size of I', in normalised colours
+
+
+class MPAE(nn.Module):
+    """Blocks come in finished; images are RGB in [0, 1] everywhere outside."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, backbone: Backbone, partformer: PartFormer, encoder: VisibleEncoder, decoder: Decoder,
+                 dim: int = 256):
+        super().__init__()
+        self.backbone = backbone
+        self.compress = nn.Conv2d(backbone.dim, dim, kernel_size=1, bias=False)  # the trainable 1x1 convolution
+        nn.init.xavier_uniform_(self.compress.weight)
+        self.partformer = partformer
+        self.encoder = encoder
+        self.decoder = decoder
+        self.num_parts = partformer.num_parts
+        self.image_size = decoder.grid[0] * partformer.patch_size
+        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor, mask: Tensor, frozen: Tensor | None = None) -> MPAEOutput:
+        """One pass of training.
+
+        Args:
+            images: (B, 3, H, W) in [0, 1].
+            mask: (B, N) bool, True = hidden.
+            frozen: the backbone's map (B, E, h, w), where it is known already.
+        """
+        normalised = self.normalise(images)
+        descriptors = self.partformer(normalised)  # (B, K+1, C)
+        features = self.compress(self.backbone(images) if frozen is None else frozen)  # (B, C, h, w)
+        similarity = part_logits(descriptors, features).softmax(dim=1)  # (B, K+1, h, w)
+        visible_features = self.encoder(normalised, mask)  # (B, V, C)
+        filled = fill_masked(visible_features, descriptors, similarity, mask)  # (B, N, C)
+        restored = self.decoder(filled)  # (B, 3, H', W')
+        target = functional.interpolate(normalised, self.decoder.image_size, mode="bilinear", antialias=True)
+        return MPAEOutput(similarity, descriptors, features, restored, target)
+
+    def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
+        """Inference keeps only PartFormer and the backbone: images (B, 3, H, W) -> logits and descriptors."""
+        descriptors = self.partformer(self.normalise(images))
+        features = self.compress(self.backbone(images) if frozen is None else frozen)
+        return PartMaps(part_logits(descriptors, features), descriptors)
+
+    def part_logits(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W) in [0, 1] -> (B, K+1, h, w)."""
+        return self.describe(images).logits
+
+    def attention(self, images: Tensor) -> Tensor:
+        """Fig. 8: where each part token looks, (B, K+1, h, w)."""
+        return self.partformer.attention(self.normalise(images)).unflatten(2, self.decoder.grid)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        return (images - self.mean) / self.std
+
+    def colours(self, restored: Tensor) -> Tensor:
+        """Restored images back in [0, 1], for eyes."""
+        return (restored * self.std + self.mean).clamp(0, 1)
+
+    def trainable_state(self) -> dict[str, Tensor]:
+        """The state without the frozen backbone, which is named in the settings instead."""
+        return {key: value for key, value in self.state_dict().items() if not key.startswith("backbone.")}

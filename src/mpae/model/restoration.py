@@ -1,0 +1,57 @@
+"""Block (d): encode the visible patches, decode the filled map into an image."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from mpae.model.masking import gather_tokens, patchify, unpatchify, visible_positions
+from mpae.model.transformer import Layer, sincos_positions
+
+
+class VisibleEncoder(nn.Module):
+    """Features F^U of the visible patches, and of them alone: hidden patches are never computed."""
+
+    def __init__(self, patch_size: int, grid: tuple[int, int], dim: int = 256, layers: int = 2, heads: int = 4):
+        super().__init__()
+        self.patch_size = patch_size
+        self.embed = nn.Linear(3 * patch_size**2, dim)
+        self.register_buffer("positions", sincos_positions(grid, dim), persistent=False)
+        self.layers = nn.ModuleList(Layer(dim, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(dim)
+        self.project = nn.Linear(dim, dim)
+
+    def forward(self, images: Tensor, mask: Tensor) -> Tensor:
+        """images (B, 3, H, W), mask (B, N) -> visible_features (B, V, C); V may be 0 (r = 100 %)."""
+        visible = visible_positions(mask)  # (B, V)
+        patches = gather_tokens(patchify(images, self.patch_size), visible)  # (B, V, 3p²)
+        tokens = self.embed(patches) + self.positions[visible]  # type: ignore[index]
+        if visible.shape[1]:
+            for layer in self.layers:
+                tokens = layer(tokens)
+        return self.project(self.norm(tokens))
+
+
+class Decoder(nn.Module):
+    """The filled map R as an image I', `pixels_per_patch` pixels along the side of each patch."""
+
+    def __init__(self, grid: tuple[int, int], dim: int = 256, layers: int = 2, heads: int = 4,
+                 pixels_per_patch: int = 8):
+        super().__init__()
+        self.grid = grid
+        self.pixels_per_patch = pixels_per_patch
+        self.register_buffer("positions", sincos_positions(grid, dim), persistent=False)
+        self.layers = nn.ModuleList(Layer(dim, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(dim)
+        self.paint = nn.Linear(dim, 3 * pixels_per_patch**2)
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        """(H', W') of the restored image."""
+        return self.grid[0] * self.pixels_per_patch, self.grid[1] * self.pixels_per_patch
+
+    def forward(self, filled: Tensor) -> Tensor:
+        """filled (B, N, C) -> restored (B, 3, H', W'), in normalised colours."""
+        tokens = filled + self.positions
+        for layer in self.layers:
+            tokens = layer(tokens)
+        return unpatchify(self.paint(self.norm(tokens)), self.pixels_per_patch, self.grid)

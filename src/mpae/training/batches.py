@@ -1,0 +1,103 @@
+"""The stream of training batches: a pure function of the seed and the step.
+
+Nothing about the stream is stored in a checkpoint. A run that goes on at step 120 asks for step 120.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from mpae.backbones.cache import FeatureCache
+from mpae.data.source import ImageSource, Picture, UnreadableImage
+from mpae.data.views import make_view
+from mpae.errors import MPAEError
+from mpae.training.schedule import steps_per_epoch
+
+Place = tuple[int, int]  # which image, which view
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step receives; nothing of it is a label."""
+
+    images: Tensor  # (B, 3, S, S) uint8
+    frozen: list[Tensor | None]  # the backbone's maps (E, h, w) float16, where they are kept
+    digests: list[str]
+    views: list[int]
+    skipped: dict[str, str]  # names of images that could not be read -> why
+
+    def pin_memory(self) -> Batch:
+        return Batch(self.images.pin_memory(), self.frozen, self.digests, self.views, self.skipped)
+
+
+def places(step: int, *, images: int, batch_size: int, views: int | None, seed: int) -> list[Place]:
+    """The images and views of one step. Each epoch is a new order; an image's view changes each epoch.
+
+    With `views` given the views come round again (their features are kept); otherwise they never do.
+    """
+    epoch, within = divmod(step, steps_per_epoch(images, batch_size))
+    order = np.random.Generator(np.random.Philox(key=[seed, epoch])).permutation(images)
+    chosen = np.resize(order, max(batch_size, images))[within * batch_size : (within + 1) * batch_size]
+    return [(int(index), (epoch + int(index)) % views if views else 1 + epoch) for index in chosen]
+
+
+class StepSampler:
+    """The places of every step from `start` to `steps`; a process of several takes its share of each step."""
+
+    def __init__(self, start: int, steps: int, rank: int, world: int, **stream: Any):
+        self.start, self.steps, self.rank, self.world, self.stream = start, steps, rank, world, stream
+
+    def __iter__(self) -> Iterator[list[Place]]:
+        for step in range(self.start, self.steps):
+            whole = places(step, **self.stream)
+            share = len(whole) // self.world
+            yield whole[self.rank * share : (self.rank + 1) * share]
+
+    def __len__(self) -> int:
+        return self.steps - self.start
+
+
+class TrainingViews(Dataset):
+    """Image and view -> pixels, and the kept features of that view."""
+
+    def __init__(self, source: ImageSource, size: int, cache: FeatureCache | None):
+        self.source, self.size, self.cache = source, size, cache
+
+    def __getitem__(self, place: Place) -> tuple[np.ndarray, np.ndarray | None, str, int, dict[str, str]]:
+        index, view = place
+        picture, skipped = first_readable(self.source, index)
+        pixels = make_view(picture, view, self.size)  # (S, S, 3) uint8
+        kept = self.cache.get(picture.digest, view) if self.cache else None
+        return pixels, kept, picture.digest, view, skipped
+
+
+def first_readable(source: ImageSource, index: int) -> tuple[Picture, dict[str, str]]:
+    """The picture at `index`, or the next one that can be read; and those that could not, with the reason."""
+    skipped: dict[str, str] = {}
+    for offset in range(len(source)):
+        current = (index + offset) % len(source)
+        try:
+            return source[current], skipped
+        except UnreadableImage as error:
+            skipped[source.names[current]] = str(error)
+    raise MPAEError(f"None of the {len(source)} images can be read (the first: {next(iter(skipped.values()))}).")
+
+
+def collate(items: Sequence[tuple[np.ndarray, np.ndarray | None, str, int, dict[str, str]]]) -> Batch:
+    pixels, kept, digests, views, skipped = zip(*items, strict=True)
+    images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()  # (B, 3, S, S)
+    frozen = [None if features is None else torch.from_numpy(np.array(features)) for features in kept]
+    return Batch(images, frozen, list(digests), list(views), {k: v for each in skipped for k, v in each.items()})
+
+
+def training_loader(source: ImageSource, size: int, cache: FeatureCache | None, sampler: StepSampler,
+                    workers: int) -> DataLoader:
+    return DataLoader(TrainingViews(source, size, cache), batch_sampler=sampler, collate_fn=collate,
+                      num_workers=workers, pin_memory=torch.cuda.is_available())

@@ -1,0 +1,104 @@
+"""One step of training, as a Lightning module."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import lightning
+import torch
+from torch import Tensor
+
+from mpae.backbones.cache import FeatureCache
+from mpae.config import Config
+from mpae.errors import MPAEError
+from mpae.losses.objective import Objective
+from mpae.model import MPAE
+from mpae.model.masking import random_mask
+from mpae.training.batches import Batch
+
+FROZEN_CHUNK = 16  # images that go through the backbone together
+
+
+class TrainingModule(lightning.LightningModule):
+    """Model, objective and optimiser; `step` counts over all sessions of the run."""
+
+    def __init__(self, config: Config, model: MPAE, objective: Objective, cache: FeatureCache | None,
+                 step: int = 0, optimizer_state: dict | None = None):
+        super().__init__()
+        self.settings = config
+        self.model = model
+        self.objective = objective
+        self.cache = cache
+        self.step = step
+        self.optimizer_state = optimizer_state
+        self.figures: dict[str, float] = {}  # of the last step: every loss term, and how the parts are used
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        optimizer = torch.optim.Adam(trainable, lr=self.settings.learning_rate())
+        if self.optimizer_state is not None:
+            optimizer.load_state_dict(self.optimizer_state)
+        return optimizer
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        images = batch.images.float() / 255  # (B, 3, S, S)
+        frozen = self.frozen_maps(images, batch) if self.cache else None  # (B, E, h, w)
+        mask = self.step_mask(len(images)).to(images.device)  # (B, N)
+        output = self.model(images, mask, frozen)
+        terms: dict[str, Tensor] = self.objective(output, output.target)
+        self.figures = {name: value.item() for name, value in terms.items()} | part_usage(output.similarity)
+        check_finite(self.figures, self.step)
+        return terms["total"]
+
+    def step_mask(self, batch: int) -> Tensor:
+        """This process's share of the masks of this step, drawn from the seed and the step alone."""
+        generator = torch.Generator().manual_seed(self.settings.training.seed * 1_000_003 + self.step)
+        grid_h, grid_w = self.model.decoder.grid
+        whole = random_mask(batch * self.trainer.world_size, grid_h * grid_w, self.settings.model.mask_ratio, generator)
+        return whole[self.global_rank * batch : (self.global_rank + 1) * batch]
+
+    def frozen_maps(self, images: Tensor, batch: Batch) -> Tensor:
+        """The backbone's maps (B, E, h, w): those that are kept, and the others computed and kept."""
+        assert self.cache is not None
+        missing = [i for i, features in enumerate(batch.frozen) if features is None]
+        computed = iter(in_chunks(self.model.backbone, images[missing])) if missing else iter(())
+        maps = []
+        for i, features in enumerate(batch.frozen):
+            if features is None:
+                features = next(computed)
+                self.cache.put(batch.digests[i], batch.views[i], features.cpu().numpy())
+            self.cache.keep(batch.digests[i], batch.views[i])
+            maps.append(features.to(images.device))
+        return torch.stack(maps).float()
+
+
+def in_chunks(backbone: torch.nn.Module, images: Tensor) -> Tensor:
+    """Maps in half precision, computed in chunks of one size: an image's map never depends on its company."""
+    maps = []
+    for chunk in images.split(FROZEN_CHUNK):
+        padding = chunk[:1].expand(FROZEN_CHUNK - len(chunk), -1, -1, -1)
+        maps.append(backbone(torch.cat([chunk, padding]))[: len(chunk)].half())
+    return torch.cat(maps)  # (n, E, h, w)
+
+
+@torch.no_grad()
+def part_usage(similarity: Tensor) -> dict[str, float]:
+    """How the parts are used in a batch: share of foreground, parts found at all, share of the largest."""
+    num_parts = similarity.shape[1] - 1
+    counts = torch.bincount(similarity.argmax(dim=1).flatten(), minlength=num_parts + 1).float()
+    shares = counts / counts.sum()
+    return {
+        "foreground_share": 1 - shares[-1].item(),
+        "parts_used": float((counts[:-1] > 0).sum()),
+        "largest_share": shares.max().item(),
+    }
+
+
+def check_finite(figures: Mapping[str, float], step: int) -> None:
+    """Stop at the first loss that is no number, by its name: the last good checkpoint stays."""
+    bad = [name for name, value in figures.items() if not math.isfinite(value) and name != "total"]
+    if bad or not math.isfinite(figures["total"]):
+        name = bad[0] if bad else "total"
+        raise MPAEError(f"Loss '{name}' became {figures[name]} at step {step}; the last good checkpoint stays. "
+                        "Try a lower training.learning_rate, more training.warmup_steps, or precision 32-true.")

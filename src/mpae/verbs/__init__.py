@@ -1,0 +1,1 @@
+"""What each verb of the command does once its words are parsed."""

@@ -1,0 +1,83 @@
+import naive
+import pytest
+import torch
+
+from mpae.losses.perceptual import PerceptualNetwork
+from mpae.losses.restoration import perceptual_loss, pixel_loss, restoration_loss
+
+RELEASED, PAPER = (0.1, [0.5] * 5), (0.5, [0.1] * 5)
+
+
+def images(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, dtype=torch.float64)
+
+
+@pytest.fixture
+def network() -> PerceptualNetwork:
+    torch.manual_seed(0)
+    return PerceptualNetwork(width=2).double()
+
+
+@pytest.mark.parametrize("size", [(16, 16), (16, 32), (37, 18)])
+@pytest.mark.parametrize(("pixel", "layers"), [RELEASED, PAPER, (0.0, [0, 1.0, 0, 0.3, 0]), (1.0, [0] * 5)])
+def test_restoration_loss_is_eq_3(network, size, pixel, layers):
+    restored, target = images(2, 3, *size), images(2, 3, *size)
+    expected = naive.restoration_loss(restored, target, network(restored), network(target), pixel, layers)
+    assert restoration_loss(restored, target, network, pixel, layers)["restoration"].item() == pytest.approx(expected)
+
+
+def test_one_pixel():
+    restored, target = images(1, 3, 1, 1), images(1, 3, 1, 1)
+    assert pixel_loss(restored, target).item() == pytest.approx(naive.pixel_loss(restored, target))
+
+
+def test_parts_are_named_and_add_up(network):
+    terms = restoration_loss(images(1, 3, 16, 16), images(1, 3, 16, 16), network, *PAPER)
+    assert set(terms) == {"pixel", "perceptual", "restoration"}
+    assert terms["restoration"].item() == pytest.approx(0.5 * terms["pixel"].item() + terms["perceptual"].item())
+
+
+def test_weight_0_leaves_a_part_out(network):
+    restored, target = images(1, 3, 16, 16), images(1, 3, 16, 16)
+    assert set(restoration_loss(restored, target, network, 0, [1.0] * 5)) == {"perceptual", "restoration"}
+    assert set(restoration_loss(restored, target, None, 1, [0.0] * 5)) == {"pixel", "restoration"}
+
+
+def test_zero_for_a_perfect_restoration(network):
+    target = images(1, 3, 16, 16)
+    assert restoration_loss(target.clone(), target, network)["restoration"].item() == 0
+
+
+def test_layers_beyond_the_last_weight_are_not_computed(network):
+    last = network.features[28]
+    last.register_forward_hook(lambda *_: pytest.fail("conv5_1 was computed"))
+    restoration_loss(images(1, 3, 8, 8), images(1, 3, 8, 8), network, 0.1, [1, 0, 0, 1, 0])
+
+
+def test_gradcheck(network):
+    target = images(1, 3, 16, 17)
+    restored = images(1, 3, 16, 17).requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda x: restoration_loss(x, target, network)["restoration"], restored, fast_mode=True)
+    assert torch.autograd.gradcheck(lambda x: pixel_loss(x, target), restored)
+
+
+def test_target_pass_keeps_no_graph(network):
+    target = images(1, 3, 16, 16).requires_grad_()
+    terms = restoration_loss(images(1, 3, 16, 16).requires_grad_(), target, network, 0, [1.0] * 5)
+    terms["restoration"].backward()
+    assert target.grad is None
+
+
+def test_half_precision_maps_are_compared_in_float32():
+    ours, theirs = torch.rand(2, 3, 40, 40), torch.rand(2, 3, 40, 40)
+    loss = perceptual_loss([ours.bfloat16()], [theirs.bfloat16()], [1.0])
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(naive.pixel_loss(ours.bfloat16(), theirs.bfloat16()), rel=1e-5)
+
+
+def test_mistakes():
+    with pytest.raises(ValueError, match="no perceptual network"):
+        restoration_loss(images(1, 3, 16, 16), images(1, 3, 16, 16), None)
+    with pytest.raises(ValueError, match=r"\(1, 3, 16, 16\) and its target \(1, 3, 32, 32\)"):
+        restoration_loss(images(1, 3, 16, 16), images(1, 3, 32, 32), None, perceptual=[0] * 5)

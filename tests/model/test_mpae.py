@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from mpae.config import resolve
+from mpae.errors import MPAEError
+from mpae.model import MPAE, build_model
+from mpae.model.masking import random_mask
+
+
+class Averages(nn.Module):
+    """A stand-in for a frozen ViT: each patch's mean colour, times fixed random weights."""
+
+    patch_size, dim = 4, 6
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mix = nn.Parameter(torch.randn(6, 3), requires_grad=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.einsum("ec,bchw->behw", self.mix, nn.functional.avg_pool2d(images, 4))
+
+
+def tiny(**values: object) -> MPAE:
+    small = {"model.num_parts": 3, "model.dim": 16, "model.partformer_layers": 2, "model.partformer_heads": 2,
+             "data.image_size": 16, "model.pixels_per_patch": 2}
+    return build_model(resolve("laptop", overrides=small | values), Averages())
+
+
+@pytest.mark.parametrize("ratio", [0.5, 0.9, 1.0])
+def test_forward_gives_everything_the_objective_needs(ratio: float) -> None:
+    model = tiny()
+    output = model(torch.rand(2, 3, 16, 16), random_mask(2, 16, ratio))
+    assert output.similarity.shape == (2, 4, 4, 4)
+    assert output.descriptors.shape == (2, 4, 16)
+    assert output.features.shape == (2, 16, 4, 4)
+    assert output.restored.shape == output.target.shape == (2, 3, 8, 8)
+    assert torch.allclose(output.similarity.sum(1), torch.ones(2, 4, 4))
+
+
+def test_known_features_give_the_same_result() -> None:
+    model, images, mask = tiny(), torch.rand(2, 3, 16, 16), random_mask(2, 16, 0.9)
+    without, given = model(images, mask), model(images, mask, model.backbone(images))
+    assert torch.equal(without.similarity, given.similarity)
+    assert torch.equal(without.restored, given.restored)
+
+
+def test_inference_agrees_with_training() -> None:
+    model, images = tiny(), torch.rand(2, 3, 16, 16)
+    maps = model.describe(images)
+    output = model(images, random_mask(2, 16, 0.9))
+    assert torch.allclose(maps.logits.softmax(1), output.similarity, atol=1e-6)
+    assert torch.equal(maps.descriptors, output.descriptors)
+
+
+def test_hidden_pixels_reach_the_restoration_only_through_descriptors() -> None:
+    model, images = tiny(), torch.rand(1, 3, 16, 16)
+    mask = torch.ones(1, 16, dtype=torch.bool)
+    mask[0, 0] = False
+    other = images.clone()
+    other[:, :, 8:, 8:] = torch.rand(1, 3, 8, 8)  # hidden patches
+    first, second = model.encoder(model.normalise(images), mask), model.encoder(model.normalise(other), mask)
+    assert torch.equal(first, second)
+
+
+def test_all_but_the_backbone_learns() -> None:
+    model = tiny()
+    before = model.backbone.mix.clone()
+    output = model(torch.rand(2, 3, 16, 16), random_mask(2, 16, 0.5))
+    (output.restored.square().mean() + output.similarity.square().mean()).backward()
+    without = [name for name, p in model.named_parameters() if p.requires_grad and p.grad is None]
+    assert without == []
+    assert model.backbone.mix.grad is None
+    assert torch.equal(model.backbone.mix, before)
+    assert not any(name.startswith("backbone") for name in model.trainable_state())
+
+
+def test_attention_maps_have_the_grid() -> None:
+    assert tiny().attention(torch.rand(2, 3, 16, 16)).shape == (2, 4, 4, 4)
+
+
+def test_colours_are_in_range() -> None:
+    model = tiny()
+    image = torch.rand(1, 3, 8, 8)
+    assert torch.allclose(model.colours(model.normalise(image)), image, atol=1e-6)
+
+
+def test_image_size_names_the_nearest() -> None:
+    with pytest.raises(MPAEError, match="image_size 18 is not a multiple of patch_size 4; use 16 or 20"):
+        tiny(**{"data.image_size": 18})
