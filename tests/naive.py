@@ -154,7 +154,8 @@ def border_prior(similarity: Tensor) -> float:
 def area_loss(similarity: Tensor, epsilon: float = 1.5) -> float:
     """Table 6, Xia et al."""
     images = similarity.tolist()
-    return sum(1 / (1 + sum(map(sum, part)) / epsilon) for image in images for part in image[:-1]) / len(images)
+    terms = [1 / (1 + sum(map(sum, part)) / epsilon) for image in images for part in image[:-1]]
+    return sum(terms) / len(images)
 
 
 def batch_presence_loss(similarity: Tensor) -> float:

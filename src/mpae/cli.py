@@ -48,6 +48,32 @@ def fit(
              Console(stderr=True, quiet=quiet))
 
 
+@app.command(rich_help_panel="Verbs")
+def evaluate(
+    run: Annotated[Optional[Path], typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")] = None,
+    dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")] = ...,  # type: ignore
+    root_folder: Annotated[Optional[Path], typer.Option("--root", help="folder of the downloaded benchmark")] = None,
+    split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
+    json_file: Annotated[Optional[Path], typer.Option("--json", help="write all figures to this file")] = None,
+    limit: Annotated[Optional[int], typer.Option(min=1, help="only so many images, spread over the split")] = None,
+    nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
+                                      "the training split")] = True,
+    baseline: Annotated[Optional[str], typer.Option(help="instead of a run: dino-kmeans")] = None,
+    parts: Annotated[Optional[int], typer.Option(min=1, max=1000, help="K of the baseline")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="images that go through the model together")] = 32,
+    workers: Annotated[int, typer.Option(min=0, help="processes that decode images")] = 2,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="keep frozen features for the next "
+                                        "evaluation")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """NMI, ARI, NME, foreground IoU and more on a benchmark, beside the paper's figures."""
+    from mpae.verbs.evaluate import evaluate_verb
+
+    speak(quiet)
+    evaluate_verb(run, dataset, root_folder, split, json_file, limit, nme, baseline, parts, batch_size, workers,
+                  cache, Console(stderr=True, quiet=quiet), out)
+
+
 @app.command(rich_help_panel="Lists")
 def datasets() -> None:
     """List the datasets: the folder tree each expects, where to get it, its licence and splits."""

@@ -8,8 +8,8 @@ from mpae.losses import alternatives, border, distribution, presence, restoratio
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 
-EVERY_TERM = {"restoration", "pixel", "perceptual", "foreground", "background", "semantic", "variation", "entropy",
-              "border", "total"}
+EVERY_TERM = {"restoration", "pixel", "perceptual", "foreground", "background", "semantic", "variation",
+              "entropy", "border", "total"}
 
 
 @dataclass

@@ -29,7 +29,7 @@ def scores(labels: torch.Tensor, target: torch.Tensor, num_labels: int, num_targ
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 10, 1_000, 30_000])
-@pytest.mark.parametrize("num_labels, num_targets", [(1, 1), (1, 5), (5, 1), (2, 2), (9, 15), (51, 41)])
+@pytest.mark.parametrize(("num_labels", "num_targets"), [(1, 1), (1, 5), (5, 1), (2, 2), (9, 15), (51, 41)])
 @pytest.mark.parametrize("agreement", [0.0, 0.3, 1.0])
 def test_equals_scikit_learn(size, num_labels, num_targets, agreement):
     labels, target = labels_of(size, num_labels, num_targets, agreement, seed=size)
@@ -38,7 +38,7 @@ def test_equals_scikit_learn(size, num_labels, num_targets, agreement):
     assert ours["ari"] / 100 == pytest.approx(adjusted_rand_score(target, labels), abs=1e-9)
 
 
-@pytest.mark.parametrize("labels, target", [
+@pytest.mark.parametrize(("labels", "target"), [
     ([], []),  # nothing
     ([0], [0]),  # one sample
     ([2, 2, 2], [1, 1, 1]),  # one cluster on both sides
@@ -134,7 +134,7 @@ def test_the_state_does_not_grow():
     assert {name: value.shape for name, value in metric.metric_state.items()} == {"table": (15, 9)}
 
 
-@pytest.mark.parametrize("labels, target, message", [
+@pytest.mark.parametrize(("labels", "target", "message"), [
     ([0, 9], [0, 0], "labels run from 0 to 9; expected 0 to 8"),
     ([0, -1], [0, 0], "labels run from -1 to 0"),
     ([0, 0], [0, 15], "target run from 0 to 15"),

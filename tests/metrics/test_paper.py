@@ -15,4 +15,5 @@ def test_rows_of_the_papers_tables():
 
 def test_every_dataset_has_three_sizes():
     assert {name: sorted(rows) for name, rows in PAPER.items()} == {
-        "cub": [4, 8, 16], "celeba": [4, 8, 16], "partimagenet-ood": [8, 25, 50], "partimagenet-seg": [8, 25, 50]}
+        "cub": [4, 8, 16], "celeba": [4, 8, 16],
+        "partimagenet-ood": [8, 25, 50], "partimagenet-seg": [8, 25, 50]}

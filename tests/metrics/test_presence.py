@@ -17,7 +17,7 @@ def test_areas_count_every_pixel_of_every_image():
 
 
 def test_presence_by_hand():
-    labels = torch.tensor([[[0, 0], [2, 3]], [[0, 3], [3, 3]], [[3, 3], [3, 3]]])  # K = 3, 3 is the background
+    labels = torch.tensor([[[0, 0], [2, 3]], [[0, 3], [3, 3]], [[3, 3], [3, 3]]])  # 3 is the background
     metric = PartPresence(3)
     metric.update(part_areas(labels[:1], 3))
     metric.update(part_areas(labels[1:], 3))

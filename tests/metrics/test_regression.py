@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from mpae.metrics.regression import KeypointSample, KeypointSamples, keypoint_errors, nme, normaliser_of, part_centres
+from mpae.metrics.regression import (
+    KeypointSample,
+    KeypointSamples,
+    keypoint_errors,
+    nme,
+    normaliser_of,
+    part_centres,
+)
 
 
 def samples(n: int, seed: int, *, parts: int = 6, landmarks: int = 3, noise: float = 0.0,
@@ -19,7 +26,7 @@ def samples(n: int, seed: int, *, parts: int = 6, landmarks: int = 3, noise: flo
     centres = random.random((n, parts, 2))
     keypoints = centres.reshape(n, -1) @ weights + offset + noise * random.normal(size=(n, 2 * landmarks))
     return KeypointSamples(
-        index=np.arange(n), centres=centres, active=random.random((n, parts)) >= inactive,
+        image=np.arange(n), centres=centres, active=random.random((n, parts)) >= inactive,
         keypoints=keypoints.reshape(n, landmarks, 2), visible=random.random((n, landmarks)) >= hidden)
 
 
@@ -27,7 +34,7 @@ def naive_box_nme(fit: KeypointSamples, test: KeypointSamples) -> float:
     """Protocol 11.4, step by step."""
     errors = []
     for landmark in range(fit.keypoints.shape[1]):
-        chosen = [i for i in range(len(fit.index)) if fit.visible[i, landmark]]
+        chosen = [i for i in range(len(fit.image)) if fit.visible[i, landmark]]
         columns = np.array([fit.centres[i].flatten() for i in chosen])
         targets = np.array([fit.keypoints[i, landmark] for i in chosen])
         mean, deviation = columns.mean(0), columns.std(0)
@@ -42,7 +49,7 @@ def naive_box_nme(fit: KeypointSamples, test: KeypointSamples) -> float:
 
         design = np.array([features(fit, i) for i in chosen])
         weights = np.linalg.solve(design.T @ design, design.T @ ((targets - target_mean) / target_deviation))
-        for i in range(len(test.index)):
+        for i in range(len(test.image)):
             if test.visible[i, landmark]:
                 predicted = features(test, i) @ weights * target_deviation + target_mean
                 errors.append(np.hypot(*(predicted - test.keypoints[i, landmark])))
@@ -78,7 +85,8 @@ def test_a_linear_map_of_the_centres_has_no_error(normaliser):
 
 def test_the_error_is_the_noise():
     errors = keypoint_errors(samples(20_000, 0, noise=0.05), samples(20_000, 1, noise=0.05), "box")
-    assert nme(errors) == pytest.approx(100 * 0.05 * np.sqrt(np.pi / 2), rel=0.01)  # mean of a Rayleigh variable
+    rayleigh_mean = 0.05 * np.sqrt(np.pi / 2)
+    assert nme(errors) == pytest.approx(100 * rayleigh_mean, rel=0.01)
 
 
 def test_box_convention_equals_the_protocol_in_loops():
@@ -93,8 +101,9 @@ def test_centres_of_inactive_parts_tell_nothing():
     fit, test = samples(300, 4, inactive=0.5), samples(30, 5, inactive=0.5)
     moved = test.centres.copy()
     moved[~test.active] += 1000
-    elsewhere = KeypointSamples(test.index, moved, test.active, test.keypoints, test.visible)
-    assert np.array_equal(keypoint_errors(fit, test, "box"), keypoint_errors(fit, elsewhere, "box"), equal_nan=True)
+    elsewhere = KeypointSamples(test.image, moved, test.active, test.keypoints, test.visible)
+    here, there = keypoint_errors(fit, test, "box"), keypoint_errors(fit, elsewhere, "box")
+    assert np.array_equal(here, there, equal_nan=True)
 
 
 def test_eyes_convention_divides_by_the_distance_of_the_first_two():
@@ -110,7 +119,7 @@ def test_eyes_convention_divides_by_the_distance_of_the_first_two():
 
 def test_scale_and_shift_of_the_frame_do_not_matter_for_the_eyes():
     fit, test = samples(100, 8, noise=0.1), samples(20, 9, noise=0.1)
-    larger = [KeypointSamples(s.index, 128 * s.centres + 3, s.active, 128 * s.keypoints + 3, s.visible)
+    larger = [KeypointSamples(s.image, 128 * s.centres + 3, s.active, 128 * s.keypoints + 3, s.visible)
               for s in (fit, test)]
     assert keypoint_errors(*larger, "eyes") == pytest.approx(keypoint_errors(fit, test, "eyes"), rel=1e-9)
 
@@ -131,15 +140,16 @@ def test_parts_that_never_move_and_fewer_images_than_unknowns():
     assert np.isnan(nme(np.full((2, 3), np.nan)))
 
 
-def test_samples_come_in_the_order_of_their_index():
+def test_samples_come_in_the_order_of_their_numbers():
     whole = samples(10, 14)
     single = [KeypointSample(int(i), whole.centres[i], whole.active[i], whole.keypoints[i], whole.visible[i])
-              for i in whole.index]
+              for i in whole.image]
     joined = KeypointSamples.of(single[1::2] + single[::2])
-    for name in ("index", "centres", "active", "keypoints", "visible"):
+    for name in ("image", "centres", "active", "keypoints", "visible"):
         assert np.array_equal(getattr(joined, name), getattr(whole, name))
 
 
 def test_normaliser_follows_the_first_two_keypoints():
     assert normaliser_of(["lefteye", "righteye", "nose"]) == "eyes"
     assert normaliser_of(["back", "beak", "left eye", "right eye"]) == "box"
+    assert normaliser_of(["left eye"]) == normaliser_of([]) == "box"

@@ -1,7 +1,7 @@
 """CelebA in the wild: faces in whole photos (not the aligned crops), five landmarks and a box in each.
 
-The evaluation lists are those of MAFL, 20,000 images of CelebA drawn at random by its authors. Nothing in CelebA's
-own files tells which, so the two lists of the MAFL release are read.
+The evaluation lists are those of MAFL, 20,000 images that its authors drew from CelebA at random. Nothing in
+CelebA's own files tells which, so the two lists of the MAFL release are read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,17 @@ import numpy as np
 
 from mpae.data.source import Annotation, UnreadableImage
 from mpae.data.stored import StoredImages, image_size
-from mpae.data.tables import (Table, check_files, check_points, check_split, find, one_of, read_list, read_table,
-                              safe_name)
+from mpae.data.tables import (
+    Table,
+    check_files,
+    check_points,
+    check_split,
+    find,
+    one_of,
+    read_list,
+    read_table,
+    safe_name,
+)
 from mpae.errors import MPAEError
 
 TREE = {
@@ -24,7 +33,7 @@ TREE = {
     "Eval/list_eval_partition.txt": "0 training, 1 validation, 2 test",
     "MAFL/training.txt": "19,000 names, from the MAFL release (project TCDCN)",
     "MAFL/testing.txt": "1,000 names, from the MAFL release (project TCDCN)",
-    "Anno/list_imsize_celeba.txt": "name, height, width; may be absent, saves reading the header of each image",
+    "Anno/list_imsize_celeba.txt": "name, height, width; may be absent, saves opening each image",
 }
 SPLITS = ("train", "fit", "test")
 KEYPOINTS = ("left eye", "right eye", "nose", "left mouth", "right mouth")
@@ -34,20 +43,20 @@ FACE_SHARE = 0.3  # of the image's area, by the annotated box
 class CelebaImages(StoredImages):
     """Images whose face box covers 30 % of the image or more.
 
-    ``train`` is CelebA's training partition without MAFL's test images, ``test`` is MAFL's test list, and ``fit``
-    is MAFL's training list, on which the landmark regression of the NME is fitted. All files may also lie flat
-    in the root.
+    ``train`` is CelebA's training partition without MAFL's test images, ``test`` is MAFL's test list, and
+    ``fit`` is MAFL's training list, on which the landmark regression of the NME is fitted. The lists may also
+    lie flat in the root.
     """
 
-    keypoint_names = KEYPOINTS
-    part_names: tuple[str, ...] = ()
+    keypoint_names: Sequence[str] = KEYPOINTS
+    part_names: Sequence[str] = ()
     has_foreground = False
 
     def __init__(self, root: str | Path, split: str):
         check_split(split, SPLITS, "celeba")
         base = _base(Path(root))
         folder = _image_folder(base)
-        points = read_table(_find(base, "Anno/list_landmarks_celeba.txt"), f"name {'x y ' * 5}".strip(), header=True)
+        points = read_table(_find(base, "Anno/list_landmarks_celeba.txt"), f"name{' x y' * 5}", header=True)
         boxes = read_table(_find(base, "Anno/list_bbox_celeba.txt"), "name x y width height", header=True)
         point_rows = points.row_of()
         box_rows = dict(zip(points.keys, boxes.rows(points.keys, points.path), strict=True))
@@ -88,7 +97,7 @@ def _image_folder(base: Path) -> Path:
             return folder
     crops = (base / "img_align_celeba", base / "Img" / "img_align_celeba")
     if any(folder.is_dir() for folder in crops):
-        raise MPAEError(f"No 'img_celeba' in '{base}': the aligned crops in 'img_align_celeba' do not do, the "
+        raise MPAEError(f"No 'img_celeba' in '{base}', only the aligned crops of 'img_align_celeba'; the "
                         f"benchmark uses the images in the wild.")
     return find(base, ("img_celeba", "Img/img_celeba"), "celeba", TREE)
 
@@ -102,7 +111,7 @@ def _split_rows(base: Path, split: str, points: Table) -> tuple[Table, list[int]
     listed.rows(points.keys, points.path)
     held_out = set(_mafl(base, "testing", points).keys)
     training = one_of(listed, 0, (0, 1, 2), "the partition") == 0
-    return listed, [row for row in np.flatnonzero(training) if listed.keys[row] not in held_out]
+    return listed, [row for row in np.flatnonzero(training).tolist() if listed.keys[row] not in held_out]
 
 
 def _mafl(base: Path, name: str, points: Table) -> Table:
@@ -135,5 +144,6 @@ def _listed_sizes(base: Path) -> dict[str, tuple[float, float]]:
     for path in (base / "Anno" / "list_imsize_celeba.txt", base / "list_imsize_celeba.txt"):
         if path.exists():
             table = read_table(path, "name height width", header=True)
-            return {name: (width, height) for name, (height, width) in zip(table.keys, table.values, strict=True)}
+            rows = zip(table.keys, table.values, strict=True)
+            return {name: (width, height) for name, (height, width) in rows}
     return {}

@@ -1,8 +1,8 @@
 """COCO json files of part masks: checked when read, rasterised one image at a time.
 
-Rules of the paper's evaluation (those of PDiscoFormer): an annotation of area 0 or with ``iscrowd`` is skipped, and a
-polygon of four numbers stands for the annotation's box. Where parts overlap, the one marked more often wins, then
-the lower id.
+Rules of the paper's evaluation (those of PDiscoFormer): an annotation of area 0 or with ``iscrowd`` is
+skipped, and a polygon of four numbers stands for the annotation's box. Where parts overlap, the one marked
+more often wins, then the lower id.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except json.JSONDecodeError as error:
-        raise MPAEError(f"'{path}', line {error.lineno}: not JSON ({error.msg}); download the file again.") from None
+        where = f"'{path}', line {error.lineno}"
+        raise MPAEError(f"{where}: not JSON ({error.msg}); get the file again.") from None
     except (ValueError, RecursionError):
-        raise MPAEError(f"'{path}' is not JSON; download the file again.") from None
+        raise MPAEError(f"'{path}' is not JSON; get the file again.") from None
     except OSError as error:
         raise MPAEError(f"Cannot read '{path}': {error.strerror}.") from None
 
@@ -139,11 +140,12 @@ def _image(entry: dict[str, Any], where: str) -> CocoImage:
         raise MPAEError(f"{where}: 'file_name' is {_short(name)}; expected a text.")
     size = (_integer(entry, "width", where), _integer(entry, "height", where))
     if not all(1 <= side <= 65_535 for side in size):
-        raise MPAEError(f"{where}: the image has {size[0]} x {size[1]} pixels; expected sides of 1 to 65,535.")
+        raise MPAEError(f"{where}: the image is {size[0]} x {size[1]} pixels; expected sides of 1 to 65,535.")
     return CocoImage(safe_name(name, where), size, where)
 
 
-def _shapes(entry: dict[str, Any], part_of: dict[int, int], size: tuple[int, int], where: str) -> list[PartShape]:
+def _shapes(entry: dict[str, Any], part_of: dict[int, int], size: tuple[int, int],
+            where: str) -> list[PartShape]:
     """The shape of one annotation, or nothing where it does not count."""
     category = _integer(entry, "category_id", where)
     if category not in part_of:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from mpae.data.source import Annotation
 from mpae.data.stored import StoredImages, read_labels
-from mpae.data.tables import Table, check_files, check_points, check_split, find, one_of, read_table, safe_name
+from mpae.data.tables import (
+    Table,
+    check_files,
+    check_points,
+    check_split,
+    find,
+    one_of,
+    read_table,
+    safe_name,
+)
 from mpae.errors import MPAEError
 
 TREE = {
@@ -20,31 +30,32 @@ TREE = {
     "segmentations/<class>/<name>.png": "for the foreground IoU only; a separate archive, may be absent",
 }
 SPLITS = ("train", "test")
-KEYPOINTS = ("back", "beak", "belly", "breast", "crown", "forehead", "left eye", "left leg", "left wing", "nape",
-             "right eye", "right leg", "right wing", "tail", "throat")
+KEYPOINTS = ("back", "beak", "belly", "breast", "crown", "forehead", "left eye", "left leg", "left wing",
+             "nape", "right eye", "right leg", "right wing", "tail", "throat")
 FOREGROUND = 128  # grey levels in segmentations/ count the annotators who said "bird": half of them or more
 
 
 class CubImages(StoredImages):
-    """One official split. Points keep the pixel coordinates of the official file; invisible ones are (0, 0)."""
+    """One official split. Points keep the coordinates of the official file; invisible ones are (0, 0)."""
 
-    keypoint_names = KEYPOINTS
-    part_names: tuple[str, ...] = ()
+    keypoint_names: Sequence[str] = KEYPOINTS
+    part_names: Sequence[str] = ()
 
     def __init__(self, root: str | Path, split: str):
         check_split(split, SPLITS, "cub")
         base = find(Path(root), ("images.txt", "CUB_200_2011/images.txt"), "cub", TREE).parent
         folder = _find(base, "images")
-        listed = read_table(_find(base, "images.txt"), "image-id path", key_words=2)
+        listed = read_table(_find(base, "images.txt"), "image-id path", 2)
         ids, names = _ids_and_names(listed)
-        chosen = np.flatnonzero(_split_column(base, ids, listed.path) == (split == "train"))
-        if not len(chosen):
+        training = _split_column(base, ids, listed.path)
+        chosen = np.flatnonzero(training == (split == "train")).tolist()
+        if not chosen:
             raise MPAEError(f"'{base / 'train_test_split.txt'}' puts no image into the split '{split}'.")
 
         super().__init__(folder, [names[i] for i in chosen])
         check_files(folder, self.names, [listed.where(i) for i in chosen])
         self._boxes = _read_boxes(base, ids, listed.path)[chosen]  # (n, 4)
-        self._points = read_table(_find(base, "parts/part_locs.txt"), "image-id part x y visible", key_words=2)
+        self._points = read_table(_find(base, "parts/part_locs.txt"), "image-id part x y visible", 2)
         one_of(self._points, 2, (0, 1), "visible")
         wanted = [f"{image} {part}" for image in ids for part in range(1, len(KEYPOINTS) + 1)]
         rows = self._points.rows(wanted, listed.path).reshape(len(ids), len(KEYPOINTS))
@@ -60,7 +71,7 @@ class CubImages(StoredImages):
         if self._masks is not None:
             foreground = read_labels(self._masks / _mask_name(name), size, name, grey=True) >= FOREGROUND
         x, y, width, height = self._boxes[index].tolist()
-        return Annotation(keypoints=keypoints, visible=visible, box=(x, y, width, height), foreground=foreground)
+        return Annotation(keypoints, visible, box=(x, y, width, height), foreground=foreground)
 
 
 def _find(base: Path, path: str) -> Path:
@@ -85,8 +96,8 @@ def _read_boxes(base: Path, ids: list[str], owner: Path) -> np.ndarray:
     empty = np.flatnonzero((table.values[:, 2:] <= 0).any(axis=1))
     if len(empty):
         width, height = table.values[empty[0], 2:]
-        raise MPAEError(f"{table.where(empty[0])}: the box is {width:g} x {height:g} pixels; expected a width and "
-                        f"height above 0.")
+        raise MPAEError(f"{table.where(empty[0])}: the box is {width:g} x {height:g} pixels; expected sides "
+                        f"above 0.")
     return table.values[table.rows(ids, owner)]
 
 
@@ -94,7 +105,7 @@ def _mask_name(name: str) -> str:
     return name.rpartition(".")[0] + ".png"
 
 
-def _find_masks(base: Path, root: Path, names: list[str]) -> Path | None:
+def _find_masks(base: Path, root: Path, names: Sequence[str]) -> Path | None:
     """The archive of the masks may lie in the folder of the images or, as it unpacks, beside it."""
     for folder in (base / "segmentations", root / "segmentations"):
         if folder.is_dir():

@@ -1,7 +1,7 @@
 """Resizing an image together with what was annotated in it.
 
-Sizes are (width, height), points are (x, y) in pixels. The evaluation squashes the whole image to a square, so a
-point moves as the protocol says: x' = x * size / W, y' = y * size / H.
+Sizes are (width, height), points are (x, y) in pixels. The evaluation squashes the whole image to a square,
+so a point moves as the protocol says: x' = x * size / W, y' = y * size / H.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def scale_points(points: np.ndarray, old: Size, new: Size) -> np.ndarray:
 
 def scale_box(box: Box, old: Size, new: Size) -> Box:
     x, y, width, height = box
-    (left, top), (right, bottom) = scale_points(np.array([[x, y], [x + width, y + height]]), old, new).tolist()
+    corners = np.array([[x, y], [x + width, y + height]])
+    (left, top), (right, bottom) = scale_points(corners, old, new).tolist()
     return left, top, right - left, bottom - top
 
 

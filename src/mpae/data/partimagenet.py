@@ -1,11 +1,12 @@
 """PartImageNet: 158 classes of ImageNet with 40 parts, as masks.
 
-Two variants. OOD uses only the archive's training part (109 classes), divided anew by a public split file. Seg has
-its own division, the same classes in each split.
+Two variants. OOD uses only the archive's training part (109 classes), divided anew by a public split file.
+Seg has its own division, the same classes in each split.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PIL import Image
@@ -20,15 +21,15 @@ from mpae.errors import MPAEError
 SPLIT_FILE = "train_test_split_pimagenet_ood.txt"
 TREES = {
     "ood": {
-        "train/<synset>/<synset>_<n>.JPEG": "the images of the archive's training part; val/ and test/ are not used",
+        "train/<synset>/<synset>_<n>.JPEG": "the archive's training part; val/ and test/ are not used",
         "train.json": "its annotations, in COCO's format",
         SPLIT_FILE: "image id, 1 for test, class, synset, file name; published with PDiscoFormer",
-        "train_train.json, train_test.json": "in place of the two above, if PDiscoFormer's script prepared them",
+        "train_train.json, train_test.json": "or, in place of the two above, what PDiscoFormer prepares",
     },
     "seg": {
         "images/<split>/<name>.JPEG": "the images of train, val and test",
         "annotations/<split>/<split>.json": "their annotations, in COCO's format",
-        "annotations/<split>/<name>.png": "label maps, 40 for background; read where the json has no polygons",
+        "annotations/<split>/<name>.png": "label maps, 40 is background; read if the json has no polygons",
     },
 }
 SPLITS = {"ood": ("train", "test"), "seg": ("train", "val", "test")}
@@ -44,7 +45,7 @@ PART_NAMES = tuple(f"{thing} {part}" for thing, parts in PARTS.items() for part 
 class PartImageNetImages(StoredImages):
     """The annotated images of one split; the foreground is whatever belongs to a part."""
 
-    keypoint_names: tuple[str, ...] = ()
+    keypoint_names: Sequence[str] = ()
     has_foreground = True
 
     def __init__(self, root: str | Path, split: str, variant: str = "seg"):
@@ -52,8 +53,9 @@ class PartImageNetImages(StoredImages):
         check_split(split, SPLITS[variant], f"partimagenet-{variant}")
         self._maps: Path | None = None  # folder of PNG label maps, if they are the annotation
         self._images: list[CocoImage] = []
-        self.part_names: tuple[str, ...] = PART_NAMES
-        folder, names = self._open_ood(Path(root), split) if variant == "ood" else self._open_seg(Path(root), split)
+        self.part_names: Sequence[str] = PART_NAMES
+        opener = self._open_ood if variant == "ood" else self._open_seg
+        folder, names = opener(Path(root), split)
         if not names:
             raise MPAEError(f"No annotated image of partimagenet-{variant}'s split '{split}' in '{root}'.")
         super().__init__(folder, names)
@@ -68,8 +70,8 @@ class PartImageNetImages(StoredImages):
         else:
             image = self._images[index]
             if image.size != size:
-                raise MPAEError(f"{image.where}: the masks have {image.size[0]} x {image.size[1]} pixels but the image "
-                                f"'{name}' has {size[0]} x {size[1]}.")
+                raise MPAEError(f"{image.where}: the masks are for {image.size[0]} x {image.size[1]} pixels "
+                                f"but the image '{name}' has {size[0]} x {size[1]}.")
             labels = rasterise(image.shapes, size, background)
         return Annotation(part_mask=labels, foreground=labels != background)
 
@@ -117,7 +119,7 @@ def _in_synset_folder(name: str) -> str:
 def _select(path: Path, split_path: Path, split: str) -> CocoParts:
     """The images of the archive's train.json that the public split file puts into a split."""
     parts = parse_parts(read_json(path), path)
-    listed = read_table(split_path, "image-id is-test class synset file-name", key_words=5)
+    listed = read_table(split_path, "image-id is-test class synset file-name", 5)
     fields = [key.split(" ") for key in listed.keys]
     by_id = Table(split_path, [row[0] for row in fields], listed.values, listed.first_line)
     chosen = {}
@@ -127,8 +129,8 @@ def _select(path: Path, split_path: Path, split: str) -> CocoParts:
         if is_test not in ("0", "1"):
             raise MPAEError(f"{by_id.where(row)}: is-test is '{is_test}', expected 0 or 1.")
         if file != image.name.rpartition("/")[2]:
-            raise MPAEError(f"{by_id.where(row)}: image {number} is '{file}' but '{image.name}' in '{path}'; the split "
-                            f"file belongs to another copy.")
+            raise MPAEError(f"{by_id.where(row)}: image {number} is '{file}' but '{image.name}' in '{path}'; "
+                            f"the two files belong to different copies.")
         if (is_test == "1") == (split == "test"):
             chosen[number] = image
     return CocoParts(parts.part_names, chosen)
@@ -142,9 +144,10 @@ def _mapped_images(folder: Path, maps: Path, path: Path) -> list[str]:
     """Images by their PNG label maps; as with the json, one without any part is left out."""
     names = find_images(folder)
     if not any(maps.glob("*.png")):
-        raise MPAEError(f"'{path}' holds no polygons and '{maps}' no label maps (.png); partimagenet-seg expects: "
-                        f"{', '.join(TREES['seg'])}.")
-    check_files(maps, [_map_name(name) for name in names], [f"'{folder / name}'" for name in names], what="its label map")
+        raise MPAEError(f"No polygons in '{path}' and no label maps (.png) in '{maps}'; partimagenet-seg "
+                        f"expects: {', '.join(TREES['seg'])}.")
+    where = [f"'{folder / name}'" for name in names]
+    check_files(maps, [_map_name(name) for name in names], where, what="its label map")
     return [name for name in names if not _is_background(maps / _map_name(name))]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,8 +40,7 @@ class StoredImages:
     def __getitem__(self, index: int) -> Picture:
         name = self.names[index]
         picture = read_picture(self.folder / name, name)
-        with Image.open(self.folder / name) as header:
-            undo = _UNDO.get(header.getexif().get(ExifTags.Base.Orientation, 1))
+        undo = _UNDO.get(_orientation(self.folder / name))
         if undo is None:
             return picture
         # Another digest, so that a cache does not take it for the upright picture.
@@ -53,11 +53,23 @@ class StoredImages:
 
 def image_size(path: Path) -> tuple[int, int]:
     """Width and height as stored, without decoding; raises UnreadableImage."""
+    with _header(path) as image:
+        return image.size
+
+
+def _orientation(path: Path) -> int:
+    with _header(path) as image:
+        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
+
+
+@contextmanager
+def _header(path: Path) -> Iterator[Image.Image]:
+    """An image file opened but not decoded."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warning of large images
             with Image.open(path) as image:
-                return image.size
+                yield image
     except Exception as error:  # Pillow's plugins raise more than OSError on bad bytes
         raise UnreadableImage(" ".join(str(error).split()) or type(error).__name__) from None
 
@@ -73,6 +85,6 @@ def read_labels(path: Path, size: tuple[int, int], name: str, grey: bool = False
     if labels.ndim != 2 or labels.dtype != np.uint8:
         raise MPAEError(f"'{path}' is no label map; expected one 8-bit channel.")
     if labels.shape != (size[1], size[0]):
-        raise MPAEError(f"'{path}' has {labels.shape[1]} x {labels.shape[0]} pixels but its image '{name}' has "
-                        f"{size[0]} x {size[1]}; masks and images belong to different copies.")
+        raise MPAEError(f"'{path}' has {labels.shape[1]} x {labels.shape[0]} pixels but its image '{name}' "
+                        f"has {size[0]} x {size[1]}; masks and images belong to different copies.")
     return labels

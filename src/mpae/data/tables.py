@@ -1,4 +1,4 @@
-"""Annotation files of the benchmarks: checked when they are read, every mistake named with its file and line."""
+"""Annotation files of the benchmarks: checked when read, every mistake named with its file and line."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ class Table:
         row_of = self.row_of()
         missing = next((key for key in keys if key not in row_of), None)
         if missing is not None:
-            raise MPAEError(f"'{self.path}' has no row '{missing}', which '{owner}' asks for; the file is cut "
-                            f"short or belongs to another copy.")
+            raise MPAEError(f"'{self.path}' has no row '{missing}', which '{owner}' asks for; the file is "
+                            f"cut short or belongs to another copy.")
         if len(row_of) > len(keys):
             known = set(keys)
             extra = next(row for row, key in enumerate(self.keys) if key not in known)
-            raise MPAEError(f"{self.where(extra)}: '{self.keys[extra]}' is not in '{owner}'; the two files belong "
-                            f"to different copies.")
+            raise MPAEError(f"{self.where(extra)}: '{self.keys[extra]}' is not in '{owner}'; the two files "
+                            f"belong to different copies.")
         return np.array([row_of[key] for key in keys], dtype=np.int64)
 
 
 def read_lines(path: Path) -> list[str]:
     """Lines of a text file, empty ones at its end left out."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError:
         raise MPAEError(f"'{path}' is not a text file.") from None
     except OSError as error:
@@ -80,7 +80,7 @@ def read_table(path: Path, columns: str, key_words: int = 1, header: bool = Fals
     for number, line in enumerate(lines[start:], start + 1):
         fields = line.split()
         if len(fields) != width:
-            raise MPAEError(f"'{path}', line {number}: found {len(fields)} fields, expected {width}: {columns}.")
+            raise MPAEError(f"'{path}', line {number}: {len(fields)} fields, expected {width}: {columns}.")
         keys.append(" ".join(fields[:key_words]))
         numbers.append(fields[key_words:])
     try:
@@ -90,21 +90,20 @@ def read_table(path: Path, columns: str, key_words: int = 1, header: bool = Fals
     bad = np.argwhere(~np.isfinite(values))
     if len(bad):
         row, column = bad[0]
-        raise MPAEError(f"'{path}', line {start + 1 + row}: '{numbers[row][column]}' is not a number; expected "
-                        f"{columns}.")
+        raise MPAEError(f"'{path}', line {start + 1 + row}: '{numbers[row][column]}' is not a number; "
+                        f"expected {columns}.")
     return Table(path, keys, values, first_line=start + 1)
 
 
 def _header_lines(lines: list[str], path: Path) -> int:
     """How many of the first lines are CelebA's header; its count must be that of the rows."""
-    start = 0
-    if lines and lines[0].strip().isdecimal():
-        start = 1
+    counted = bool(lines) and lines[0].strip().isdecimal() and len(lines[0]) < 20
+    start = 1 if counted else 0
     if len(lines) > start and not np.isfinite(_number((lines[start].split() or [""])[-1])):
         start += 1
-    if lines and lines[0].strip().isdecimal() and int(lines[0]) != len(lines) - start:
-        raise MPAEError(f"'{path}', line 1 announces {int(lines[0]):,} rows but {len(lines) - start:,} follow; "
-                        f"download the file again.")
+    if counted and int(lines[0]) != len(lines) - start:
+        raise MPAEError(f"'{path}', line 1 announces {int(lines[0]):,} rows but {len(lines) - start:,} "
+                        f"follow; get the file again.")
     return start
 
 
@@ -134,7 +133,7 @@ def safe_name(name: str, where: str) -> str:
     """A path below the dataset's folder with forward slashes; one that leads out of it is refused."""
     posix = name.replace("\\", "/")  # one public json was prepared on Windows
     parts = PurePosixPath(posix).parts
-    if not parts or posix.startswith("/") or ".." in parts or ":" in parts[0] or "\0" in posix:
+    if not parts or posix.startswith("/") or ".." in parts or ":" in parts[0] or not posix.isprintable():
         raise MPAEError(f"{where}: {name!r} is no path inside the dataset folder; refused.")
     return "/".join(parts)
 
@@ -150,15 +149,15 @@ def check_files(folder: Path, names: Sequence[str], where: Sequence[str], what: 
         if file not in present[parent]:
             absent.append(index)
     if absent:
-        raise MPAEError(f"{where[absent[0]]}: {what} '{names[absent[0]]}' is not in '{folder}' ({len(absent):,} of "
-                        f"{len(names):,} listed are absent); unpack the archive again.")
+        raise MPAEError(f"{where[absent[0]]}: {what} '{names[absent[0]]}' is not in '{folder}' "
+                        f"({len(absent):,} of {len(names):,} are absent); unpack the archive again.")
 
 
 def _listing(folder: Path) -> set[str]:
     try:
         with os.scandir(folder) as entries:
             return {entry.name for entry in entries}
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a name that the file system cannot hold
         return set()
 
 
@@ -168,8 +167,8 @@ def check_points(points: np.ndarray, size: tuple[int, int], name: str, where: Se
     bad = np.flatnonzero(((points < -slip) | (points > np.array(size) + slip)).any(axis=1))
     if len(bad):
         x, y = points[bad[0]]
-        raise MPAEError(f"{where[bad[0]]}: point ({x:g}, {y:g}) lies outside '{name}', which has {size[0]} x {size[1]} "
-                        f"pixels; annotations and images belong to different copies.")
+        raise MPAEError(f"{where[bad[0]]}: point ({x:g}, {y:g}) lies outside '{name}' of {size[0]} x "
+                        f"{size[1]} pixels; annotations and images belong to different copies.")
 
 
 def find(root: Path, choices: Sequence[str], dataset: str, tree: Tree) -> Path:

@@ -1,4 +1,4 @@
-"""The weighted sum of all terms: L = L_r + lambda_p L_p + lambda_s L_s + lambda_d L_d, and the border prior."""
+"""The training target: L = L_r + lambda_p L_p + lambda_s L_s + lambda_d L_d, and the border prior."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mpae.losses.presence import background_loss, foreground_loss
 from mpae.losses.restoration import restoration_loss
 from mpae.losses.semantic import semantic_loss
 
-# Pixels and VGG layers within L_r. Released: 0.1 and (5/32, 5/16, 5/8, 5/4, 5) on plain ImageNet weights, which
-# weighs the layers about equally; the layers of the bundled VGG all have a mean activation of about 1.
-# Paper: 1/2 and 1/2, the latter spread over the layers.
+# Weights of the pixels and of the VGG layers within L_r. Released: 0.1 and (5/32, 5/16, 5/8, 5/4, 5) on plain
+# ImageNet weights, which weighs the layers about equally; here equal weights do that, as all layers of the
+# bundled VGG have a mean activation of about 1. Paper: 1/2 and 1/2, the latter spread over the layers.
 RESTORATION_WEIGHTS = {"released": (0.1, (0.5,) * 5), "paper": (0.5, (0.1,) * 5)}
 
 
@@ -52,8 +52,8 @@ class Objective(nn.Module):
     def __init__(self, settings: LossSettings, group_size: int, perceptual: PerceptualNetwork | None) -> None:
         super().__init__()
         pixel, layers = RESTORATION_WEIGHTS[settings.reading]
-        self.pixel = pixel if settings.pixel is None else settings.pixel
-        self.layers = layers if settings.perceptual is None else settings.perceptual
+        self.pixel_weight = pixel if settings.pixel is None else settings.pixel
+        self.layer_weights = layers if settings.perceptual is None else settings.perceptual
         self.settings = settings
         self.foreground_form = getattr(settings, "foreground_form", "groups")
         self.group_size = group_size
@@ -69,7 +69,7 @@ class Objective(nn.Module):
         """
         terms: dict[str, Tensor] = {}
         if "restoration" in self.weights:  # VGG in the caller's precision; it is most of the cost
-            terms |= restoration_loss(output.restored, target, self.perceptual, self.pixel, self.layers)
+            terms |= restoration_loss(output.restored, target, self.perceptual, self.pixel_weight, self.layer_weights)
         similarity = at_least_float32(output.similarity)
         with torch.autocast(similarity.device.type, enabled=False):
             constraints = self._constraints(

@@ -1,4 +1,4 @@
-"""L_p = L_f + L_b: each part somewhere in a group of images, a part and the background in each image (Eq. 4-6)."""
+"""L_p = L_f + L_b: every part in each group of images, some part and background in each image (Eq. 4-6)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def background_loss(similarity: Tensor, reading: Reading = "released") -> Tensor
     """
     background = similarity[:, -1:]
     background = (smoothed(background) if reading == "released" else background)[:, 0]  # (B, h, w)
-    distance = centre_distance(*background.shape[1:], dtype=background.dtype, device=background.device)
+    _, height, width = background.shape
+    distance = centre_distance(height, width, background.dtype, background.device)  # (h, w)
     peaks = (distance * background).amax(dim=(1, 2))  # (B,)
     return -_bounded_log(peaks).mean()
 

@@ -18,10 +18,10 @@ def restoration_loss(
     pixel: float = 0.1,
     perceptual: Sequence[float] = (0.5, 0.5, 0.5, 0.5, 0.5),
 ) -> dict[str, Tensor]:
-    """Eq. 3: pixel |I - I'| + sum_l perceptual_l |Phi_l(I) - Phi_l(I')|, over visible and hidden patches alike.
+    """Eq. 3: pixel |I - I'| + sum_l perceptual_l |Phi_l(I) - Phi_l(I')|.
 
-    The paper prints 1/2 and 1/2. The defaults are the released weights for a VGG whose layers all have
-    a mean activation of about 1, as the bundled one has.
+    Means, over visible and hidden patches alike. The paper prints 1/2 and 1/2. The defaults are the
+    released weights for a VGG whose layers all have a mean activation of about 1, as the bundled one has.
 
     Args:
         restored: (B, 3, H', W'), normalised with ImageNet's mean and deviation.
@@ -34,8 +34,8 @@ def restoration_loss(
         weight is not 0.
     """
     if restored.shape != target.shape:
-        raise ValueError(f"the restored image is {tuple(restored.shape)} and its target {tuple(target.shape)}; "
-                         "both must have one shape.")
+        raise ValueError(f"restored is {tuple(restored.shape)} and target {tuple(target.shape)}; "
+                         "resize the target to the restored size.")
     terms: dict[str, Tensor] = {}
     weighted: list[Tensor] = []
     if pixel:
@@ -43,7 +43,7 @@ def restoration_loss(
         weighted.append(pixel * terms["pixel"])
     if any(perceptual):
         if network is None:
-            raise ValueError("a layer of the perceptual loss has a weight, but there is no perceptual network.")
+            raise ValueError("a VGG layer has a weight but there is no network; pass one, or weights of 0.")
         layers = max(index for index, weight in enumerate(perceptual) if weight) + 1
         with torch.no_grad():
             target_maps = network(target, layers)

@@ -1,4 +1,4 @@
-"""L_s: each descriptor points where the features of its own part point, and away from the others' (Eq. 7-9)."""
+"""L_s: a descriptor is near the features of its own part and far from those of the others (Eq. 7-9)."""
 
 from __future__ import annotations
 
@@ -38,25 +38,23 @@ def semantic_loss(
     means = nnf.normalize(part_means(similarity, features), dim=2)  # (B, K, C)
     own = nnf.normalize(descriptors[:, :-1], dim=2)  # (B, K, C)
     cosine = torch.einsum("btc,bkc->btk", means, own)  # (B, K, K), Eq. 9: part mean t, descriptor k
+    pairs = with_margin(cosine.diagonal(dim1=1, dim2=2), margin, reading)  # (B, K), finite also where absent
     present = similarity[:, :-1].detach().sum(dim=(2, 3)) > LEAST_AREA  # (B, K)
     if reading == "paper":
-        absent_rival = ~present[:, :, None] & ~torch.eye(present.shape[1], dtype=torch.bool, device=present.device)
-        cosine = cosine.masked_fill(absent_rival, -torch.inf)
-
-    pairs = with_margin(cosine.diagonal(dim1=1, dim2=2), margin, reading)  # (B, K)
+        cosine = cosine.masked_fill(~present[:, :, None], -torch.inf)
     logits = scale * cosine.diagonal_scatter(pairs, dim1=1, dim2=2)  # (B, K, K)
     log_share = logits.log_softmax(dim=1 if reading == "paper" else 2).diagonal(dim1=1, dim2=2)  # (B, K)
     return -log_share.masked_fill(~present, 0).mean()
 
 
 def part_means(similarity: Tensor, features: Tensor) -> Tensor:
-    """Eq. 8: mean feature of each foreground part, (B, K, C); 0 for a part that is nowhere.
+    """Eq. 8: mean feature of each foreground part, (B, K, C); of an absent part, something finite.
 
     A matrix product over positions: the (B, C, K, h, w) tensor of the formula is never made.
     """
     foreground = similarity[:, :-1]  # (B, K, h, w)
     sums = torch.einsum("bkhw,bchw->bkc", foreground, features)  # (B, K, C)
-    return sums / foreground.sum(dim=(2, 3)).clamp_min(LEAST_AREA**2)[:, :, None]
+    return sums / foreground.sum(dim=(2, 3)).clamp_min(LEAST_AREA)[:, :, None]
 
 
 def with_margin(cosine: Tensor, margin: float, reading: Reading = "released") -> Tensor:
@@ -68,4 +66,5 @@ def with_margin(cosine: Tensor, margin: float, reading: Reading = "released") ->
     shifted = cosine * math.cos(margin) - sine * math.sin(margin)
     if reading == "paper":
         return shifted
-    return torch.where(cosine > math.cos(math.pi - margin), shifted, cosine - margin * math.sin(math.pi - margin))
+    turn = math.pi - margin
+    return torch.where(cosine > math.cos(turn), shifted, cosine - margin * math.sin(turn))

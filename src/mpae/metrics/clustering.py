@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+Table = Tensor | np.ndarray | Sequence[Sequence[int]]
 CHUNK = 1 << 18  # samples counted at a time: their pair numbers stay in the processor's cache
 
 
@@ -38,7 +39,7 @@ def contingency(labels: Tensor, target: Tensor, num_labels: int, num_targets: in
     return table.view(num_targets, num_labels)
 
 
-def nmi(table: Tensor | np.ndarray | Sequence[Sequence[int]]) -> float:
+def nmi(table: Table) -> float:
     """Normalised mutual information, I(T; L) / mean(H(T), H(L)), of a (targets, labels) table of counts.
 
     scikit-learn's conventions: 1 if both sides have one cluster at most, else 0 without information.
@@ -47,14 +48,14 @@ def nmi(table: Tensor | np.ndarray | Sequence[Sequence[int]]) -> float:
     if len(rows) <= 1 and len(columns) <= 1:
         return 1.0
     # The ratio is a quotient of exact integers: independent labels give log 1 = 0 and no rounding noise.
-    information = math.fsum(
-        count * math.log(count * total / (rows[row] * columns[column])) for row, column, count in cells) / total
+    information = math.fsum(count * math.log(count * total / (rows[row] * columns[column]))
+                            for row, column, count in cells) / total
     if information <= np.finfo(np.float64).eps:
         return 0.0
     return information / ((_entropy(rows.values(), total) + _entropy(columns.values(), total)) / 2)
 
 
-def ari(table: Tensor | np.ndarray | Sequence[Sequence[int]]) -> float:
+def ari(table: Table) -> float:
     """Adjusted Rand index of a (targets, labels) table of counts, in exact integers up to one division.
 
     scikit-learn's conventions: 1 where no pair of samples is judged differently, an empty table included.
@@ -103,12 +104,12 @@ def _check_range(values: Tensor, size: int, name: str) -> None:
             raise ValueError(f"{name} run from {low} to {high}; expected 0 to {size - 1}.")
 
 
-def _counts(table: Tensor | np.ndarray | Sequence[Sequence[int]]
-            ) -> tuple[list[tuple[int, int, int]], dict[int, int], dict[int, int], int]:
-    """Cells that are not 0 as (row, column, count), sums of their rows and columns, the total: Python integers."""
+def _counts(table: Table) -> tuple[list[tuple[int, int, int]], dict[int, int], dict[int, int], int]:
+    """Cells above 0 as (row, column, count), sums of their rows and columns, the total: Python integers."""
     array = np.asarray(table.cpu() if isinstance(table, Tensor) else table)
     if array.ndim != 2 or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"the table is {array.ndim}-dimensional {array.dtype}; expected 2-dimensional integers.")
+        raise ValueError(f"the table has shape {array.shape} and type {array.dtype}; expected integers in "
+                         f"two dimensions.")
     if (array < 0).any():
         raise ValueError("the table has negative counts.")
     cells = [(int(row), int(column), int(array[row, column])) for row, column in np.argwhere(array)]

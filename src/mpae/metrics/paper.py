@@ -35,5 +35,5 @@ PAPER: dict[str, dict[int, dict[str, Row]]] = {
 
 
 def paper_row(dataset: str, num_parts: int) -> dict[str, Row] | None:
-    """The paper's rows for a dataset and K, by system: {"MPAE": {...}, "DINO": {...}}; None if it has none."""
+    """The paper's rows for a dataset and K by system, {"MPAE": {...}, "DINO": {...}}, or None."""
     return PAPER.get(dataset, {}).get(num_parts)

@@ -48,7 +48,7 @@ def part_centres(similarity: Tensor) -> tuple[Tensor, Tensor]:
 class KeypointSample(NamedTuple):
     """One image: what the regression reads, and what it should say, in the same units."""
 
-    index: int  # of the image in its split: the order of the regression, whoever saw the image first
+    image: int  # its number in the split: the order of the regression, whoever saw the image first
     centres: np.ndarray  # (K, 2)
     active: np.ndarray  # (K,) bool
     keypoints: np.ndarray  # (L, 2)
@@ -59,7 +59,7 @@ class KeypointSample(NamedTuple):
 class KeypointSamples:
     """The images of a split."""
 
-    index: np.ndarray  # (n,)
+    image: np.ndarray  # (n,)
     centres: np.ndarray  # (n, K, 2)
     active: np.ndarray  # (n, K) bool
     keypoints: np.ndarray  # (n, L, 2)
@@ -67,14 +67,15 @@ class KeypointSamples:
 
     @classmethod
     def of(cls, samples: Iterable[KeypointSample]) -> KeypointSamples:
-        """In the order of the index, so that sums do not depend on how processes shared the images."""
-        ordered = sorted(samples, key=lambda sample: sample.index)
+        """In the order of their numbers, so that sums do not depend on how processes shared the images."""
+        ordered = sorted(samples, key=lambda sample: sample.image)
         return cls(*(np.array(column) for column in zip(*ordered, strict=True)))
 
 
 def normaliser_of(keypoint_names: Sequence[str]) -> Normaliser:
     """By what a dataset's errors are divided: "eyes" if the first two keypoints are eyes, else "box"."""
-    return "eyes" if all("eye" in name.lower() for name in keypoint_names[:2]) else "box"
+    eyes = [name for name in keypoint_names[:2] if "eye" in name.lower()]
+    return "eyes" if len(eyes) == 2 else "box"
 
 
 def keypoint_errors(fit: KeypointSamples, test: KeypointSamples, normaliser: Normaliser) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mpae.config import Config, nearest_multiples
 from mpae.errors import MPAEError
 from mpae.model.mpae import MPAE, Backbone, MPAEOutput
 from mpae.model.partformer import PartFormer
 from mpae.model.restoration import Decoder, VisibleEncoder
 
-__all__ = ["MPAE", "MPAEOutput", "build_model"]
+__all__ = ["MPAE", "MPAEOutput", "build_model", "load_trainable"]
 
 
 def build_model(config: Config, backbone: Backbone) -> MPAE:
@@ -30,3 +32,15 @@ def build_model(config: Config, backbone: Backbone) -> MPAE:
         decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch),
         dim=dim,
     )
+
+
+def load_trainable(model: MPAE, weights: dict[str, Any], source: str) -> None:
+    """Put weights into a model, or say what does not fit."""
+    try:
+        missing, unexpected = model.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise MPAEError(f"'{source}' does not fit its config.yaml: {' '.join(str(error).split())[:200]}") from None
+    missing = [name for name in missing if not name.startswith("backbone.")]
+    if missing or unexpected:
+        names = ", ".join((missing + unexpected)[:3])
+        raise MPAEError(f"'{source}' does not fit its config.yaml: {names} missing or unexpected.")

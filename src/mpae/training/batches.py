@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from mpae.backbones.cache import FeatureCache
 from mpae.data.source import ImageSource, Picture, UnreadableImage
 from mpae.data.views import make_view
 from mpae.errors import MPAEError
@@ -28,13 +27,10 @@ class Batch:
     """What a step receives; nothing of it is a label."""
 
     images: Tensor  # (B, 3, S, S) uint8
-    frozen: list[Tensor | None]  # the backbone's maps (E, h, w) float16, where they are kept
-    digests: list[str]
-    views: list[int]
     skipped: dict[str, str]  # names of images that could not be read -> why
 
     def pin_memory(self) -> Batch:
-        return Batch(self.images.pin_memory(), self.frozen, self.digests, self.views, self.skipped)
+        return Batch(self.images.pin_memory(), self.skipped)
 
 
 def places(step: int, *, images: int, batch_size: int, views: int | None, seed: int) -> list[Place]:
@@ -65,17 +61,15 @@ class StepSampler:
 
 
 class TrainingViews(Dataset):
-    """Image and view -> pixels, and the kept features of that view."""
+    """Image and view -> pixels (S, S, 3) uint8, and the images that could not be read in its place."""
 
-    def __init__(self, source: ImageSource, size: int, cache: FeatureCache | None):
-        self.source, self.size, self.cache = source, size, cache
+    def __init__(self, source: ImageSource, size: int):
+        self.source, self.size = source, size
 
-    def __getitem__(self, place: Place) -> tuple[np.ndarray, np.ndarray | None, str, int, dict[str, str]]:
+    def __getitem__(self, place: Place) -> tuple[np.ndarray, dict[str, str]]:
         index, view = place
         picture, skipped = first_readable(self.source, index)
-        pixels = make_view(picture, view, self.size)  # (S, S, 3) uint8
-        kept = self.cache.get(picture.digest, view) if self.cache else None
-        return pixels, kept, picture.digest, view, skipped
+        return make_view(picture, view, self.size), skipped
 
 
 def first_readable(source: ImageSource, index: int) -> tuple[Picture, dict[str, str]]:
@@ -90,14 +84,11 @@ def first_readable(source: ImageSource, index: int) -> tuple[Picture, dict[str, 
     raise MPAEError(f"None of the {len(source)} images can be read (the first: {next(iter(skipped.values()))}).")
 
 
-def collate(items: Sequence[tuple[np.ndarray, np.ndarray | None, str, int, dict[str, str]]]) -> Batch:
-    pixels, kept, digests, views, skipped = zip(*items, strict=True)
-    images = torch.from_numpy(np.stack(pixels)).permute(0, 3, 1, 2).contiguous()  # (B, 3, S, S)
-    frozen = [None if features is None else torch.from_numpy(np.array(features)) for features in kept]
-    return Batch(images, frozen, list(digests), list(views), {k: v for each in skipped for k, v in each.items()})
+def collate(items: Sequence[tuple[np.ndarray, dict[str, str]]]) -> Batch:
+    images = torch.from_numpy(np.stack([pixels for pixels, _ in items])).permute(0, 3, 1, 2)  # (B, 3, S, S)
+    return Batch(images.contiguous(), {name: why for _, skipped in items for name, why in skipped.items()})
 
 
-def training_loader(source: ImageSource, size: int, cache: FeatureCache | None, sampler: StepSampler,
-                    workers: int) -> DataLoader:
-    return DataLoader(TrainingViews(source, size, cache), batch_sampler=sampler, collate_fn=collate,
-                      num_workers=workers, pin_memory=torch.cuda.is_available())
+def training_loader(source: ImageSource, size: int, sampler: StepSampler, workers: int) -> DataLoader:
+    return DataLoader(TrainingViews(source, size), batch_sampler=sampler, collate_fn=collate, num_workers=workers,
+                      pin_memory=torch.cuda.is_available())

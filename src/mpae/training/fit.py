@@ -16,11 +16,11 @@ from rich.console import Console
 
 from mpae import config as settings_file
 from mpae.backbones import build_backbone
-from mpae.backbones.cache import FeatureCache, default_folder
+from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
 from mpae.config import Config
 from mpae.data.source import ImageSource, Picture, UnreadableImage
 from mpae.errors import MPAEError
-from mpae.model import MPAE, build_model
+from mpae.model import MPAE, build_model, load_trainable
 from mpae.run import Run
 
 log = logging.getLogger("mpae")
@@ -68,7 +68,7 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         check_same_settings(run.config(), config)
     readable, skipped = readable_images(source)
     config = shrunk_to(config, len(readable))
-    backbone = build_backbone(config.backbone, config.data.image_size)
+    backbone = with_cache(config, build_backbone(config.backbone, config.data.image_size))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
         model = build_model(config, backbone)
@@ -101,10 +101,10 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
 
     training = config.training
     start = state["step"] if state else 0
+    cached = isinstance(model.backbone, CachedBackbone)
     if start >= steps:
         log.info("This run is finished: %d of %d steps.", start, steps)
-    cache = open_cache(config, model)
-    module = TrainingModule(config, model, build_objective(config), cache, start,
+    module = TrainingModule(config, model, build_objective(config), start,
                             state["optimizer"] if state else None)
     clock = Clock(state["minutes"] if state else 0.0)
     schedule = Schedule(config, steps, clock)
@@ -122,9 +122,9 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
             logger=TensorBoardLogger(run.tensorboard.parent, name=run.tensorboard.name, version=""),
             enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
         sampler = StepSampler(start, steps, trainer.global_rank, trainer.world_size, images=len(source),
-                              batch_size=training.batch_size, views=config.cache.views if cache else None,
+                              batch_size=training.batch_size, views=config.cache.views if cached else None,
                               seed=training.seed)
-        loader = training_loader(source, config.data.image_size, cache, sampler, workers(config))
+        loader = training_loader(source, config.data.image_size, sampler, workers(config))
         try:
             if start < steps:
                 trainer.fit(module, loader)
@@ -201,20 +201,18 @@ def shrunk_to(config: Config, images: int) -> Config:
     return config.with_values({"training.batch_size": batch, "training.group_size": group})
 
 
-def open_cache(config: Config, model: MPAE) -> FeatureCache | None:
+def with_cache(config: Config, backbone: Any) -> Any:
     """Kept features on a CPU, where the backbone is most of the cost; on the fly with a GPU. Says which."""
     on_gpu = config.training.accelerator != "cpu" and torch.cuda.is_available()
     enabled = config.cache.enabled if config.cache.enabled is not None else not on_gpu
     if not enabled:
         log.info("Frozen features are computed in every step (%s).",
                  "as asked" if config.cache.enabled is False else "a GPU does that faster than a disk")
-        return None
+        return backbone
     folder = Path(config.cache.folder) if config.cache.folder else default_folder()
     log.info("Frozen features of %d views an image are kept in '%s' (at most %g GB; --no-cache computes them in "
              "every step).", config.cache.views, folder, config.cache.limit_gb)
-    backbone: Any = model.backbone
-    return FeatureCache(folder, backbone.fingerprint, config.data.image_size,
-                        (backbone.dim, *model.decoder.grid), int(config.cache.limit_gb * 1e9))
+    return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
 
 
 def build_objective(config: Config) -> Any:
@@ -226,18 +224,6 @@ def build_objective(config: Config) -> Any:
     wanted = config.loss.restoration and (config.loss.perceptual is None or any(config.loss.perceptual))
     network = PerceptualNetwork.from_weights(load_vgg19()) if wanted else None
     return Objective(config.loss, config.training.group_size, network)
-
-
-def load_trainable(model: MPAE, weights: dict[str, Any], source: str) -> None:
-    """Put weights into a model, or say what does not fit."""
-    try:
-        missing, unexpected = model.load_state_dict(weights, strict=False)
-    except RuntimeError as error:
-        raise MPAEError(f"'{source}' does not fit its config.yaml: {' '.join(str(error).split())[:200]}") from None
-    missing = [name for name in missing if not name.startswith("backbone.")]
-    if missing or unexpected:
-        names = ", ".join((missing + unexpected)[:3])
-        raise MPAEError(f"'{source}' does not fit its config.yaml: {names} missing or unexpected.")
 
 
 def workers(config: Config) -> int:

@@ -9,7 +9,6 @@ import lightning
 import torch
 from torch import Tensor
 
-from mpae.backbones.cache import FeatureCache
 from mpae.config import Config
 from mpae.errors import MPAEError
 from mpae.losses.objective import Objective
@@ -17,19 +16,16 @@ from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.training.batches import Batch
 
-FROZEN_CHUNK = 16  # images that go through the backbone together
-
 
 class TrainingModule(lightning.LightningModule):
     """Model, objective and optimiser; `step` counts over all sessions of the run."""
 
-    def __init__(self, config: Config, model: MPAE, objective: Objective, cache: FeatureCache | None,
-                 step: int = 0, optimizer_state: dict | None = None):
+    def __init__(self, config: Config, model: MPAE, objective: Objective, step: int = 0,
+                 optimizer_state: dict | None = None):
         super().__init__()
         self.settings = config
         self.model = model
         self.objective = objective
-        self.cache = cache
         self.step = step
         self.optimizer_state = optimizer_state
         self.figures: dict[str, float] = {}  # of the last step: every loss term, and how the parts are used
@@ -43,9 +39,8 @@ class TrainingModule(lightning.LightningModule):
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
         images = batch.images.float() / 255  # (B, 3, S, S)
-        frozen = self.frozen_maps(images, batch) if self.cache else None  # (B, E, h, w)
         mask = self.step_mask(len(images)).to(images.device)  # (B, N)
-        output = self.model(images, mask, frozen)
+        output = self.model(images, mask)
         terms: dict[str, Tensor] = self.objective(output, output.target)
         self.figures = {name: value.item() for name, value in terms.items()} | part_usage(output.similarity)
         check_finite(self.figures, self.step)
@@ -57,29 +52,6 @@ class TrainingModule(lightning.LightningModule):
         grid_h, grid_w = self.model.decoder.grid
         whole = random_mask(batch * self.trainer.world_size, grid_h * grid_w, self.settings.model.mask_ratio, generator)
         return whole[self.global_rank * batch : (self.global_rank + 1) * batch]
-
-    def frozen_maps(self, images: Tensor, batch: Batch) -> Tensor:
-        """The backbone's maps (B, E, h, w): those that are kept, and the others computed and kept."""
-        assert self.cache is not None
-        missing = [i for i, features in enumerate(batch.frozen) if features is None]
-        computed = iter(in_chunks(self.model.backbone, images[missing])) if missing else iter(())
-        maps = []
-        for i, features in enumerate(batch.frozen):
-            if features is None:
-                features = next(computed)
-                self.cache.put(batch.digests[i], batch.views[i], features.cpu().numpy())
-            self.cache.keep(batch.digests[i], batch.views[i])
-            maps.append(features.to(images.device))
-        return torch.stack(maps).float()
-
-
-def in_chunks(backbone: torch.nn.Module, images: Tensor) -> Tensor:
-    """Maps in half precision, computed in chunks of one size: an image's map never depends on its company."""
-    maps = []
-    for chunk in images.split(FROZEN_CHUNK):
-        padding = chunk[:1].expand(FROZEN_CHUNK - len(chunk), -1, -1, -1)
-        maps.append(backbone(torch.cat([chunk, padding]))[: len(chunk)].half())
-    return torch.cat(maps)  # (n, E, h, w)
 
 
 @torch.no_grad()

@@ -65,7 +65,7 @@ def validator(config: Config) -> Any:
     from mpae.inference.evaluate import evaluate
 
     source = open_annotated(config.data, split="validation")
-    return lambda model: evaluate(model, source, nme=False).figures
+    return lambda model: evaluate(model, source).figures
 
 
 def summary(result: FitResult) -> str:

@@ -36,6 +36,9 @@ class Canvas:
         if box is None:
             return
         cover = coverage(outlines, box)  # (h, w)
+        if not piece.relief and piece.material.is_flat:
+            flat = np.asarray(piece.material.colour, np.float32)
+            return self.lay(box, flat, cover * piece.opacity, piece.label)
         swell = blurred(cover, 0.7 * round_off)
         left, top, right, bottom = box
         x = np.arange(left, right, dtype=np.float32)[None] + 0.5
@@ -61,8 +64,8 @@ class Canvas:
             colour *= (piece.light * self.brightness(swell, piece.relief * round_off))[..., None]
             if piece.material.gloss:
                 shine = piece.material.gloss * self.highlight(swell, round_off)
-                colour += (shine * (1 - colour.min())) [..., None]
-        elif piece.light != 1.0:
+                colour += shine[..., None]
+        else:
             colour *= piece.light
         return colour
 
@@ -91,7 +94,7 @@ class Canvas:
         self.picture[top:bottom, left:right] *= 1 - (strength * soft * figure)[..., None]
 
     def lay(self, box: Box, colour: np.ndarray, cover: np.ndarray, label: int) -> None:
-        """Blend colours (h, w, 3) in by their cover (h, w); where they are more than half, the label is theirs."""
+        """Blend colours, (h, w, 3) or one, in by their cover (h, w); where they are more than half, the label is theirs."""
         left, top, right, bottom = box
         region = self.picture[top:bottom, left:right]
         region += cover[..., None] * (colour - region)
@@ -165,9 +168,9 @@ def ragged(cover: np.ndarray, material: Material, x: np.ndarray, y: np.ndarray, 
     """Hair and wool have no hard edge: the outline is moved a little by noise."""
     if material.grain not in ("fur", "wool"):
         return cover
-    amount = 0.35 if material.grain == "fur" else 0.5
-    soft = blurred(cover, max(2.0, 0.018 * scale))
-    return step(soft + amount * (soft * (1 - soft) * 4) * sample(8, x * 34, y * 34) * 0.5, 0.3, 0.7)
+    amount, repeats = (0.5, 75) if material.grain == "fur" else (1.2, 30)
+    soft = blurred(cover, max(1.5, 0.012 * scale))
+    return step(soft + amount * soft * (1 - soft) * sample(8, x * repeats, y * repeats), 0.3, 0.7)
 
 
 def fading(fade: Fade, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from mpae.data.synthetic.anatomy import HEAD, LEG, TAIL, TORSO, Fade, Figure
 from mpae.data.synthetic.shapes import Point, ellipse, leaf, limb, polar, smooth
 from mpae.data.synthetic.textures import Colour, Material, darker, near
 
-BROWN, DARK, GREY = (0.45, 0.29, 0.17), (0.17, 0.14, 0.12), (0.55, 0.53, 0.50)
+BROWN, DARK, GREY = (0.45, 0.29, 0.17), (0.20, 0.16, 0.14), (0.55, 0.53, 0.50)
 WHITE, CREAM, GINGER, TAN = (0.93, 0.91, 0.87), (0.86, 0.76, 0.58), (0.78, 0.43, 0.16), (0.70, 0.53, 0.34)
 
 
@@ -70,8 +70,10 @@ def quadruped(rng: np.random.Generator) -> Figure:
                     pattern, repeats=rng.uniform(5, 8), grain=build.grain)  # fmt: skip
     if pattern in ("patches", "net"):
         coat = replace(coat, repeats=rng.uniform(3.0, 5.0), under=None)
+    elif pattern in ("spots", "rosettes"):
+        coat = replace(coat, repeats=rng.uniform(9, 13))
     figure = Figure(ground=build.depth / 2 + build.leg)
-    swing = rng.uniform(-1, 1)
+    swing = rng.choice([-1, 1]) * rng.uniform(0.3, 1.0)
     _legs(figure, build, coat, rng, swing, near_side=False)
     _tail(figure, build, coat, rng)
     head_at = polar((0.40, -0.20 * build.depth), -build.neck_rise + rng.uniform(-12, 8), build.neck + 0.12)
@@ -113,10 +115,10 @@ def _legs(figure: Figure, build: Build, coat: Material, rng: np.random.Generator
         if name == "hind foot":
             knee = (hip[0] + 0.06 + 0.45 * stride, hip[1] + 0.42 * reach)
             ankle = (hip[0] - 0.09 + 0.75 * stride, hip[1] + 0.68 * reach - lift)
-            joints, radii = [hip, knee, ankle, foot], [2.0 * w, 1.35 * w, 0.66 * w, 0.60 * w]
+            joints, radii = [hip, knee, ankle, foot], [1.8 * w, 1.2 * w, 0.62 * w, 0.56 * w]
         else:
             knee = (hip[0] + 0.02 + 0.62 * stride, hip[1] + 0.58 * reach - lift)
-            joints, radii = [hip, knee, foot], [1.6 * w, 0.80 * w, 0.62 * w]
+            joints, radii = [hip, knee, foot], [1.4 * w, 0.78 * w, 0.58 * w]
         fade = Fade((hip[0], hip[1] + 0.05 * d), 90, 0.55 * d) if near_side else None
         figure.add(limb(joints, radii), LEG, skin, light=light, axis=90, origin=hip, fade=fade)
         sole = ellipse((foot[0] + 0.35 * w, foot[1]), 1.05 * w, 0.58 * w)
@@ -147,7 +149,7 @@ def _tail(figure: Figure, build: Build, coat: Material, rng: np.random.Generator
 
 
 def _head(figure: Figure, build: Build, coat: Material, at: Point, rng: np.random.Generator) -> None:
-    length, w = build.head, build.head_width / 2
+    length, w = 1.15 * build.head, 1.15 * build.head_width / 2
     pitch = rng.uniform(8, 38) if build.neck_rise > 40 else rng.uniform(0, 25)
     fur = coat if build.grain != "wool" else replace(coat, colour=darker(coat.colour, 0.4), grain="fur")
     fur = replace(fur, under=darker(fur.colour, 1.2), strength=0.75)
@@ -166,7 +168,7 @@ def _head(figure: Figure, build: Build, coat: Material, at: Point, rng: np.rando
     lip = polar(nose, pitch + 70, 0.45 * build.muzzle * w)
     figure.add(limb([corner, lip], [0.006, 0.008]), HEAD, Material(darker(fur.colour, 0.3)), relief=0.0, opacity=0.8)
     eye = polar(polar(at, pitch, 0.30 * length), pitch - 90, 0.30 * w)
-    size = 0.20 * w + 0.006
+    size = 0.23 * w + 0.006
     figure.add(ellipse(eye, 1.5 * size, 1.25 * size, pitch), HEAD, Material(darker(fur.colour, 0.45)), relief=0.0, opacity=0.7)
     figure.add(ellipse(eye, size, size), HEAD, Material((0.07, 0.05, 0.04), gloss=1.0))
     figure.add(ellipse(polar(eye, -60, 0.4 * size), 0.3 * size, 0.3 * size), HEAD, Material((1, 1, 1)), relief=0.0)
@@ -176,7 +178,7 @@ def _head(figure: Figure, build: Build, coat: Material, at: Point, rng: np.rando
 
 
 def _ear(figure: Figure, build: Build, fur: Material, at: Point, pitch: float, far: bool) -> None:
-    w = build.head_width / 2
+    w = 1.15 * build.head_width / 2
     light, ahead = (0.7, 0.35) if far else (1.0, -0.15)
     base = polar(polar(at, pitch - 90, 0.75 * w), pitch, ahead * w)
     inner = Material((0.72, 0.48, 0.42))
@@ -191,8 +193,8 @@ def _ear(figure: Figure, build: Build, fur: Material, at: Point, pitch: float, f
         figure.add(ellipse(centre, 0.42 * w, 0.46 * w), HEAD, plain, light=light)
         figure.add(ellipse(centre, 0.22 * w, 0.27 * w), HEAD, inner, light=light, relief=0.5)
         return
-    figure.add(leaf(polar(base, 90, 0.2 * w), pitch - 108, 1.55 * w, 0.80 * w), HEAD, plain, light=light)
-    figure.add(leaf(polar(base, 90, 0.1 * w), pitch - 108, 1.2 * w, 0.42 * w), HEAD, inner, light=light, relief=0.5)
+    figure.add(leaf(polar(base, 90, 0.2 * w), pitch - 108, 1.75 * w, 0.72 * w, blunt=0.2), HEAD, plain, light=light)
+    figure.add(leaf(polar(base, 90, 0.1 * w), pitch - 108, 1.35 * w, 0.38 * w, blunt=0.2), HEAD, inner, light=light, relief=0.5)
 
 
 def _horns(figure: Figure, build: Build, at: Point, pitch: float, rng: np.random.Generator) -> None:

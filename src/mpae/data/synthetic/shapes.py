@@ -9,6 +9,8 @@ import numpy as np
 
 Point = tuple[float, float]
 
+LEAF_STEPS = np.linspace(0, 1, 9)
+
 
 def smooth(points: Sequence[Point] | np.ndarray, closed: bool = True, steps: int = 8) -> np.ndarray:
     """A Catmull-Rom curve through the points, `steps` points for each stretch."""
@@ -51,10 +53,17 @@ def limb(joints: Sequence[Point] | np.ndarray, radii: Sequence[float]) -> np.nda
 
 def leaf(base: Point, angle: float, length: float, width: float, blunt: float = 0.5) -> np.ndarray:
     """A leaf or feather from its base; `blunt` 0 is pointed, 1 is round at the tip."""
-    t = np.linspace(0, 1, 9)
-    half = width / 2 * np.sin(np.pi * np.clip(t, 0, 1) ** (1 + blunt)) ** (1 - 0.4 * blunt)
-    edge = np.stack([t * length, half], 1)
-    return turn(np.concatenate([edge, edge[::-1] * (1, -1)]), angle) + base
+    return leaves(np.array([base]), np.array([angle]), np.array([length]), width / length, blunt)[0]
+
+
+def leaves(bases: np.ndarray, angles: np.ndarray, lengths: np.ndarray, slender: float, blunt: float) -> np.ndarray:
+    """Leaves (n, 18, 2) from bases (n, 2); `slender` is width over length."""
+    t = LEAF_STEPS
+    half = slender / 2 * np.maximum(np.sin(np.pi * t ** (1 + blunt)), 0) ** (1 - 0.4 * blunt)
+    rim = np.stack([np.concatenate([t, t[::-1]]), np.concatenate([half, -half[::-1]])], 1)  # (18, 2)
+    cos, sin = lengths * np.cos(np.deg2rad(angles)), lengths * np.sin(np.deg2rad(angles))
+    axes = np.stack([np.stack([cos, sin], 1), np.stack([-sin, cos], 1)], 1)  # (n, 2, 2)
+    return rim @ axes + bases[:, None]
 
 
 def turn(points: np.ndarray, degrees: float) -> np.ndarray:

@@ -25,6 +25,10 @@ class Material:
     grain: str = "smooth"  # smooth, fur, wool, feathers, scales, skin
     gloss: float = 0.0
 
+    @property
+    def is_flat(self) -> bool:
+        return self.under is None and self.pattern == "plain" and self.grain == "smooth"
+
 
 @lru_cache(maxsize=4)
 def noise(cell: int) -> np.ndarray:
@@ -42,9 +46,10 @@ def noise(cell: int) -> np.ndarray:
 
 def sample(cell: int, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     """Noise at positions counted in cells, to the nearest of `cell` samples for each."""
-    column = (u * cell).astype(np.int32) & (TILE - 1)
-    row = (v * cell).astype(np.int32) & (TILE - 1)
-    return noise(cell)[row, column]
+    # Positions are made positive by whole tiles, since conversion to integers rounds towards zero.
+    column = (u * cell + 16 * TILE).astype(np.int32) & (TILE - 1)
+    row = (v * cell + 16 * TILE).astype(np.int32) & (TILE - 1)
+    return noise(cell).ravel().take(row * TILE + column)
 
 
 def step(values: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -96,7 +101,7 @@ def grain(kind: str, u: np.ndarray, v: np.ndarray) -> np.ndarray:
     if kind == "smooth":
         return 1 + 0.02 * sample(8, u * 12, v * 12)
     if kind == "fur":
-        return 1 + 0.09 * sample(8, u * 14, v * 55) + 0.05 * sample(16, u * 6, v * 9)
+        return 1 + 0.08 * sample(8, u * 22, v * 80) + 0.05 * sample(16, u * 8, v * 14)
     if kind == "wool":
         return 1 + 0.13 * sample(8, u * 22, v * 22) + 0.05 * sample(16, u * 9, v * 9)
     if kind == "skin":

@@ -60,8 +60,7 @@ def vehicle(rng: np.random.Generator) -> Figure:
     paint = hsv(rng.random(), rng.uniform(0.45, 0.9), rng.uniform(0.4, 0.85))
     if rng.random() < 0.3:
         paint = hsv(rng.random(), rng.uniform(0, 0.1), rng.choice([0.22, 0.55, 0.85]))
-    two_tone = rng.random() < 0.35
-    enamel = Material(paint, hsv(rng.random(), rng.uniform(0, 0.5), 0.8) if two_tone else darker(paint, 0.75), gloss=0.35)
+    enamel = Material(paint, darker(paint, 0.7), gloss=0.35)
     pitch = rng.uniform(-0.015, 0.015)  # the springs give under braking and load
     figure = Figure(ground=0.55 * radius + radius)
     for x in build.wheels:
@@ -87,7 +86,9 @@ def _bodywork(figure: Figure, build: Build, lifted, enamel: Material, radius: fl
     shell = smooth(np.concatenate([lifted(build.roof), [(0.40, 0.035), (0.0, 0.04), (-0.40, 0.035)]]), steps=5)
     figure.add(shell, BODYWORK, enamel)
     for x in build.wheels:
-        figure.add(ellipse((x, 0.42 * radius), 1.22 * radius, 1.25 * radius), BODYWORK, Material((0.05, 0.05, 0.055)), relief=0.0)
+        arch = ellipse((x, 0.42 * radius), 1.22 * radius, 1.25 * radius)
+        arch[:, 1] = np.minimum(arch[:, 1], 0.035)  # no lower than the sill
+        figure.add(arch, BODYWORK, Material((0.05, 0.05, 0.055)), relief=0.0)
     line = Material(darker(enamel.colour, 0.4))
     left, top, right, _ = extent(shell)
     for x in build.doors:
@@ -112,7 +113,6 @@ def _window(figure: Figure, outline: np.ndarray, rng: np.random.Generator) -> No
     x, width = left + (right - left) * rng.uniform(0.25, 0.5), 0.22 * (right - left)
     slant = 0.25 * (bottom - top)
     gleam = np.array([(x + slant, top + 0.012), (x + slant + width, top + 0.012), (x + width - slant, bottom - 0.01), (x - slant, bottom - 0.01)])
-    gleam[:, 0] = np.clip(gleam[:, 0], left + 0.3 * (right - left) * 0, right)
     inside = Material((0.85, 0.92, 0.97))
     figure.add(gleam, WINDOW, inside, relief=0.0, opacity=0.28)
 

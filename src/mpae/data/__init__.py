@@ -1,0 +1,1 @@
+"""Images and, for evaluation alone, what people annotated in them."""

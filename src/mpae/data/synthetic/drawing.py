@@ -1,0 +1,120 @@
+"""One picture from its number: a figure of some kind, placed in a landscape, with its annotation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from mpae.data.synthetic.anatomy import BACKGROUND, KEYPOINT_PARTS, Figure
+from mpae.data.synthetic.bird import bird
+from mpae.data.synthetic.canvas import Box, Canvas
+from mpae.data.synthetic.fish import fish
+from mpae.data.synthetic.foreground import cast_shadow, grass, occlude, perch
+from mpae.data.synthetic.quadruped import quadruped
+from mpae.data.synthetic.scenery import HABITATS, backdrop
+from mpae.data.synthetic.shapes import Frame, extent
+from mpae.data.synthetic.textures import sample
+from mpae.data.synthetic.vehicle import vehicle
+
+VERSION = 1  # raise it when the drawings change: it enters the digests, and so every cache
+KINDS: dict[str, Callable[[np.random.Generator], Figure]] = {
+    "quadruped": quadruped,
+    "bird": bird,
+    "fish": fish,
+    "vehicle": vehicle,
+}
+SPLITS = ("train", "test")
+TILT = {"quadruped": 8.0, "bird": 9.0, "fish": 22.0, "vehicle": 5.0}  # degrees, at most
+
+
+@dataclass(frozen=True)
+class Drawing:
+    picture: np.ndarray  # (S, S, 3) uint8
+    labels: np.ndarray  # (S, S) uint8, the background last
+    keypoints: np.ndarray  # (n, 2) float64
+    visible: np.ndarray  # (n,) bool
+    present: np.ndarray  # (n,) bool: the kind has it, hidden or not
+
+
+def random_stream(seed: int, split: str, index: int, purpose: int) -> np.random.Generator:
+    """Independent random numbers for each picture; no stream is used by two splits."""
+    return np.random.default_rng([VERSION, seed, SPLITS.index(split), purpose, index])
+
+
+def kind_of(seed: int, split: str, index: int) -> int:
+    """Each run of len(KINDS) pictures shows each kind once, in random order."""
+    block, place = divmod(index, len(KINDS))
+    return int(random_stream(seed, split, block, purpose=0).permutation(len(KINDS))[place])
+
+
+@lru_cache(maxsize=4)  # evaluation asks for the picture and then for its annotation
+def draw(seed: int, split: str, index: int, size: int) -> Drawing:
+    rng = random_stream(seed, split, index, purpose=1)
+    kind = tuple(KINDS)[kind_of(seed, split, index)]
+    figure = KINDS[kind](rng)
+    frame = place(figure, size, TILT[kind], rng)
+    corners = frame.to_pixels(figure.points())
+    left, top, right, bottom = extent(corners)
+    box: Box = (int(left), int(top), int(right), int(bottom))
+    habitat = HABITATS[kind][rng.integers(len(HABITATS[kind]))]
+    horizon = rng.uniform(0.4, 0.7) if figure.ground is not None else rng.uniform(0.5, 0.85)
+    canvas = Canvas(backdrop(habitat, size, horizon, rng), light=rng.uniform(-130, -50))
+    perched = kind == "bird" and rng.random() < 0.5
+    if perched:
+        perch(canvas, box, bottom - 0.02 * size, rng)
+    elif figure.ground is not None:
+        cast_shadow(canvas, box, bottom - 0.01 * size)
+    for piece in figure.pieces:
+        canvas.paint(piece, frame)
+    if habitat.grass and not perched and kind != "vehicle":
+        grass(canvas, bottom, habitat.growth, rng)
+    if rng.random() < 0.4:
+        occlude(canvas, box, habitat, rng)
+    keypoints, present = named_points(figure, frame)
+    visible = present & shows_its_part(keypoints, canvas.labels)
+    return Drawing(develop(canvas.picture, rng), canvas.labels, keypoints, visible, present)
+
+
+def place(figure: Figure, size: int, tilt: float, rng: np.random.Generator) -> Frame:
+    """Facing left or right, tilted a little, the box about 25-60 % of the picture and seldom at its border."""
+    frame = Frame(angle=rng.uniform(-tilt, tilt), mirrored=bool(rng.random() < 0.5))
+    left, top, right, bottom = extent(frame.to_pixels(figure.points()))
+    width, height = right - left, bottom - top
+    scale = size * min(np.sqrt(rng.uniform(0.40, 0.66) / (width * height)), 0.94 / width, 0.92 / height)
+    spare = np.array([size - scale * width, size - scale * height])
+    # Feet stand low in the picture: there is more sky above than ground below.
+    share = np.array([rng.uniform(0.2, 0.8), rng.uniform(0.45, 0.75) if figure.ground is not None else rng.uniform(0.25, 0.75)])
+    offset = spare * share - scale * np.array([left, top])
+    return Frame(frame.angle, frame.mirrored, float(scale), (float(offset[0]), float(offset[1])))
+
+
+def named_points(figure: Figure, frame: Frame) -> tuple[np.ndarray, np.ndarray]:
+    """All keypoints (n, 2) in pixels, and which of them this kind has, (n,)."""
+    present = np.array([name in figure.keypoints for name in KEYPOINT_PARTS])
+    points = np.array([figure.keypoints.get(name, (0.0, 0.0)) for name in KEYPOINT_PARTS])
+    return frame.to_pixels(points) * present[:, None], present
+
+
+def shows_its_part(keypoints: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Whether the pixel under each keypoint belongs to the keypoint's part, (n,) bool."""
+    size = len(labels)
+    column, row = np.floor(keypoints).astype(int).T
+    inside = (column >= 0) & (column < size) & (row >= 0) & (row < size)
+    under = labels[np.clip(row, 0, size - 1), np.clip(column, 0, size - 1)]
+    return inside & (under == np.array(list(KEYPOINT_PARTS.values())))
+
+
+def develop(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """As a camera would: uneven light, a cast of colour, contrast and grain; (S, S, 3) uint8."""
+    size = len(picture)
+    x = np.linspace(-1, 1, size, dtype=np.float32)[None]
+    y = x.T
+    light = 1 - 0.13 * (x * x + y * y) + 0.05 * sample(32, (x + float(rng.uniform(3, 9))) * 1.5, (y + 3) * 1.5)
+    cast = rng.uniform(0.94, 1.06, 3).astype(np.float32) * np.float32(rng.uniform(0.88, 1.1))
+    grain = rng.standard_normal((size, size), dtype=np.float32) * np.float32(rng.uniform(0.004, 0.014))
+    exposed = picture * light[..., None] * cast + grain[..., None]
+    contrast = np.float32(rng.uniform(0.9, 1.12))
+    return (np.clip((exposed - 0.45) * contrast + 0.45, 0, 1) * 255 + 0.5).astype(np.uint8)

@@ -1,0 +1,118 @@
+"""`mpae evaluate`: a run, or a baseline, against a benchmark by the paper's protocol."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from mpae.config import CacheSettings, DataSettings
+from mpae.data.catalogue import dataset, open_annotated
+from mpae.errors import MPAEError
+from mpae.inference.evaluate import evaluate
+from mpae.inference.evaluation import Evaluation
+from mpae.inference.protocol import PartModel
+from mpae.metrics.paper import paper_row
+from mpae.run import Run, write_beside, write_text
+from mpae.verbs.progress import image_progress
+
+TITLES = {"nmi": "NMI", "ari": "ARI", "foreground_nmi": "NMI, foreground only", "nme": "NME (less is better)",
+          "foreground_ari": "ARI, foreground only", "foreground_iou": "foreground IoU",
+          "parts_per_image": "parts an image", "images": "images"}
+
+
+def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: str, json_file: Path | None,
+                  limit: int | None, nme: bool, baseline: str | None, parts: int | None, batch_size: int,
+                  workers: int, cached: bool, console: Console, out: Console) -> None:
+    if (run_folder is None) == (baseline is None):
+        raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
+    entry = dataset(name)
+    settings = data_settings(run_folder, name, root)
+    source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
+    fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None
+    model = baseline_model(baseline, parts, settings) if baseline else run_model(run_folder, parts, cached)
+    with image_progress(console) as progress:
+        result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
+                          progress=progress)
+    title = f"{run_folder or baseline} on {name}, {split} split, K = {model.num_parts}"
+    out.print(figures_table(result, title, name, model.num_parts))
+    share = 100 * result.model_seconds / result.seconds
+    out.print(f"{result.seconds:.0f} s, {share:.0f} % of them in the model; {len(result.skipped)} images skipped.",
+              highlight=False)
+    record = {"evaluation": name, "split": split, "num_parts": model.num_parts, "limit": limit}
+    if json_file is not None:
+        write_text(json_file, json.dumps(record | result.to_json(), indent=2) + "\n")
+    if run_folder is not None:
+        keep(Run(run_folder), record, result, out)
+
+
+def data_settings(run_folder: Path | None, name: str, root: Path | None) -> DataSettings:
+    """The run's own settings say what was set aside for validation and how many images are drawn."""
+    base = Run.open(run_folder).config().data if run_folder else DataSettings()
+    return base.model_copy(update={"dataset": name, "root": str(root) if root else None})
+
+
+def run_model(run_folder: Path | None, parts: int | None, cached: bool) -> PartModel:
+    from mpae.inference.load import load_model
+
+    model = load_model(run_folder or "")
+    if parts is not None and parts != model.num_parts:
+        raise MPAEError(f"'{run_folder}' was trained with {model.num_parts} parts, not {parts}; leave out --parts.")
+    if cached:
+        model.backbone = user_cache(model.backbone)
+    return model
+
+
+def baseline_model(baseline: str | None, parts: int | None, settings: DataSettings) -> PartModel:
+    from mpae.backbones import build_backbone
+    from mpae.baselines import BASELINES, build_baseline
+    from mpae.config import BackboneSettings
+    from mpae.data.catalogue import open_images
+
+    if baseline not in BASELINES:
+        raise MPAEError(f"Unknown baseline '{baseline}'; choose one of: {', '.join(BASELINES)}.")
+    if parts is None:
+        raise MPAEError("--baseline needs --parts K, the number of parts.")
+    backbone = build_backbone(BackboneSettings(), settings.image_size)
+    return build_baseline(baseline, backbone, open_images(settings, "train"), parts, settings.image_size)
+
+
+def user_cache(backbone: Any) -> Any:
+    """A backbone that keeps its maps in the user's cache folder, for whoever evaluates many runs."""
+    from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
+
+    limit = int(CacheSettings().limit_gb * 1e9)
+    return CachedBackbone(backbone, FeatureCache(default_folder(), backbone.fingerprint, limit))
+
+
+def figures_table(result: Evaluation, title: str, name: str, num_parts: int) -> Table:
+    """Our figures, and the paper's for the same dataset and K where it has them."""
+    paper = paper_row(name, num_parts) or {}
+    table = Table(title=title, title_justify="left", header_style="bold")
+    table.add_column("figure")
+    table.add_column("here", justify="right")
+    for system in paper:
+        table.add_column(f"paper: {system}", justify="right")
+    for key, value in result.figures.items():
+        if value is not None:
+            ours = f"{value:.0f}" if key == "images" else f"{value:.2f}"
+            theirs = (f"{row[key]:.2f}" if key in row else "" for row in paper.values())
+            table.add_row(TITLES.get(key, key), ours, *theirs)
+    return table
+
+
+def keep(run: Run, record: dict[str, Any], result: Evaluation, out: Console) -> None:
+    """The figures go to metrics.jsonl; rows and picture to evaluations/NAME-SPLIT."""
+    from mpae.inference.contingency import draw_contingency
+
+    folder = run.folder / "evaluations" / f"{record['evaluation']}-{record['split']}"
+    folder.mkdir(parents=True, exist_ok=True)
+    result.write_rows(folder / "images.csv")
+    if result.contingency is not None:
+        picture = draw_contingency(result.contingency)
+        write_beside(folder / "contingency.png", lambda path: picture.save(path, format="PNG"))
+    run.log(record | result.figures)
+    out.print(f"One row an image, and parts against annotated parts: {folder}", highlight=False)
