@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import torch.multiprocessing as multiprocessing
+import torch.nn.functional as F
 from PIL import Image
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
@@ -70,8 +71,8 @@ class FiguresWithKeypoints(Figures):
         points = [np.argwhere(labels == part).mean(0)[::-1] + 0.5 for part in range(PARTS)]
         rows, columns = np.nonzero(labels != PARTS)
         box = (columns.min(), rows.min(), columns.max() - columns.min() + 1.0, rows.max() - rows.min() + 1.0)
-        return Annotation(keypoints=np.array([*points, [0.0, 0.0]]), visible=np.array([True, True, True, False]),
-                          box=box, foreground=labels != PARTS)
+        return Annotation(keypoints=np.array([*points, [0.0, 0.0]]), box=box, foreground=labels != PARTS,
+                          visible=np.array([True, True, True, False]))
 
 
 class Oracle:
@@ -95,16 +96,18 @@ class Noise(Oracle):
     """Logits that depend on the picture in no sensible way."""
 
     def part_logits(self, images: torch.Tensor) -> torch.Tensor:
-        coarse = torch.nn.functional.avg_pool2d(images[:, :1], 8)
+        coarse = F.avg_pool2d(images[:, :1], 8)
         return torch.cat([torch.sin(coarse * scale) for scale in (31, 57, 83, 111)], dim=1)
 
 
 def test_an_oracle_is_perfect_on_masks():
     result = evaluate(Oracle(), Figures())
     figures = result.figures
-    assert figures["nmi"] > 90 and figures["ari"] > 95  # the squashed picture is smooth at the edges
+    assert figures["nmi"] > 90  # not 100: the squashed picture is smooth at the edges
+    assert figures["ari"] > 95
     assert figures["foreground_iou"] > 90
-    assert figures["parts_per_image"] == 3 and figures["images"] == 10
+    assert figures["parts_per_image"] == 3
+    assert figures["images"] == 10
     assert figures["nme"] is None
     assert result.frequency == [100, 100, 100]
     assert result.contingency.targets == ["head", "body", "tail", "background"]
@@ -132,18 +135,18 @@ def test_pooled_labels_of_the_protocol_give_the_same_figures():
     for index in range(len(source)):
         image = source[index].image.resize((64, 64), Image.Resampling.BILINEAR)
         logits = Noise().part_logits(torch.from_numpy(np.array(image)).permute(2, 0, 1)[None] / 255)
-        large = torch.nn.functional.interpolate(logits, (128, 128), mode="bilinear")
+        large = F.interpolate(logits, (128, 128), mode="bilinear")
         annotation = source.annotation(index)
         points = torch.from_numpy(annotation.keypoints[annotation.visible] / source.size * 2 - 1).float()
-        read = torch.nn.functional.grid_sample(large, points.view(1, 1, -1, 2), mode="nearest", align_corners=False)
+        read = F.grid_sample(large, points.view(1, 1, -1, 2), mode="nearest", align_corners=False)
         labels += read[0, :, 0].argmax(0).tolist()
         parts += read[0, :-1, 0].argmax(0).tolist()
         targets += np.flatnonzero(annotation.visible).tolist()
     figures = evaluate(Noise(), source, batch_size=5).figures
-    assert figures["nmi"] == pytest.approx(100 * normalized_mutual_info_score(targets, labels), abs=1e-9)
-    assert figures["ari"] == pytest.approx(100 * adjusted_rand_score(targets, labels), abs=1e-9)
-    assert figures["foreground_nmi"] == pytest.approx(100 * normalized_mutual_info_score(targets, parts), abs=1e-9)
-    assert figures["foreground_ari"] == pytest.approx(100 * adjusted_rand_score(targets, parts), abs=1e-9)
+    for prefix, predicted in (("", labels), ("foreground_", parts)):
+        nmi, ari = normalized_mutual_info_score(targets, predicted), adjusted_rand_score(targets, predicted)
+        assert figures[f"{prefix}nmi"] == pytest.approx(100 * nmi, abs=1e-9)
+        assert figures[f"{prefix}ari"] == pytest.approx(100 * ari, abs=1e-9)
 
 
 def test_keypoints_on_and_beyond_the_edge_read_the_edge():
@@ -164,7 +167,8 @@ def test_keypoints_on_and_beyond_the_edge_read_the_edge():
 def test_batches_and_workers_do_not_matter(source):
     one = evaluate(Noise(), source, fit_source=source, batch_size=1)
     many = evaluate(Noise(), source, fit_source=source, batch_size=4, workers=2)
-    assert many.figures == pytest.approx(one.figures, rel=1e-6)
+    for name, value in one.figures.items():
+        assert many.figures[name] == (None if value is None else pytest.approx(value, rel=1e-6)), name
     assert np.array_equal(many.contingency.table, one.contingency.table)
     assert [row.name for row in many.rows] == source.names
 
@@ -212,8 +216,8 @@ def test_rows_and_json(tmp_path):
         rows = list(csv.DictReader(file))
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
     assert [row["name"] for row in rows] == ["000.png", "001.png", "002.png", "003.png"]
-    assert rows[0]["parts"] == "1 2 3" and rows[0]["keypoints"] == "3"
-    assert rows[0]["keypoints_on_background"] == "0" and rows[0]["nmi"] == ""
+    expected = {"parts": "1 2 3", "keypoints": "3", "keypoints_on_background": "0", "nmi": ""}
+    assert expected.items() <= rows[0].items()
     assert np.mean([float(row["nme"]) for row in rows]) == pytest.approx(result.figures["nme"], abs=1e-3)
     assert np.mean([float(row["foreground_iou"]) for row in rows]) == pytest.approx(
         result.figures["foreground_iou"], abs=1e-3)
@@ -232,16 +236,17 @@ def test_the_global_random_state_is_left_alone():
 def test_memory_does_not_grow_with_the_number_of_images():
     def peak(count: int) -> int:
         tracemalloc.start()
-        evaluate(Constant(), FiguresWithKeypoints(count), batch_size=4)
+        evaluate(Constant(), Figures(count), batch_size=4)
         _, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         return most
 
     peak(8)
-    assert peak(400) - peak(40) < 360 * 3_000  # a row and a few numbers an image; a picture has 18 kB
+    assert peak(120) - peak(20) < 100 * 3_000  # a row and a few numbers an image; a picture has 18 kB
 
 
 def share(rank: int, port: int, folder: str) -> None:
+    torch.set_num_threads(1)  # a forked process has no pool of threads
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     torch.distributed.init_process_group("gloo", rank=rank, world_size=2)
     source = FiguresWithKeypoints(7, broken=(2,))
@@ -256,11 +261,13 @@ def test_two_processes_equal_one_exactly(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    multiprocessing.spawn(share, args=(port, str(tmp_path)), nprocs=2)
-    one = evaluate(Noise(), FiguresWithKeypoints(7, broken=(2,)), fit_source=FiguresWithKeypoints(9), batch_size=1)
+    multiprocessing.start_processes(share, args=(port, str(tmp_path)), nprocs=2, start_method="fork")
+    source = FiguresWithKeypoints(7, broken=(2,))
+    one = evaluate(Noise(), source, fit_source=FiguresWithKeypoints(9), batch_size=1)
     for rank in range(2):
         result = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
         assert result["figures"] == one.figures
         assert np.array_equal(result["table"].numpy(), one.contingency.table)
         assert result["frequency"] == one.frequency
-        assert result["rows"] == 6 and result["skipped"] == [("002.png", "the file is empty")]
+        assert result["rows"] == 6
+        assert result["skipped"] == [("002.png", "the file is empty")]

@@ -30,7 +30,7 @@ def test_labels_are_the_largest_of_the_interpolated_logits():
 @pytest.mark.parametrize("size", [(1, 1), (37, 90), (256, 190)])
 def test_the_foreground_is_that_of_the_predicted_mask(size):
     logits = 5 * torch.randn(9, 6, 6)
-    assert np.array_equal(foreground_mask(logits, size).numpy(), segment(logits, size)[0] > 0)
+    assert np.array_equal(foreground_mask(logits, size).numpy(), segment(logits.numpy(), size)[0] > 0)
 
 
 def test_samples_are_pixels_of_the_mask_or_visible_keypoints():
@@ -38,10 +38,11 @@ def test_samples_are_pixels_of_the_mask_or_visible_keypoints():
     where, target = annotated_samples(sample(part_mask=mask), masks=True)
     assert torch.zeros(128, 128)[where].shape == target.shape == (128, 128)
     points = np.array([[100.0, 50.0], [7.0, 7.0], [199.9, 0.1]])
-    where, target = annotated_samples(sample(keypoints=points, visible=np.array([True, False, True])), masks=False)
-    rows, columns = where
+    visible = np.array([True, False, True])
+    (rows, columns), target = annotated_samples(sample(keypoints=points, visible=visible), masks=False)
     assert target.tolist() == [0, 2]
-    assert rows.tolist() == [64, 0] and columns.tolist() == [64, 127]
+    assert rows.tolist() == [64, 0]
+    assert columns.tolist() == [64, 127]
     assert annotated_samples(sample(), masks=False)[1].numel() == 0
     assert annotated_samples(sample(keypoints=points), masks=True)[1].numel() == 0
 
@@ -52,7 +53,8 @@ def test_centres_and_keypoints_are_in_shares_of_the_box():
     logits[0, 2, 1, 2] = -50.0
     points = np.array([[125.0, 37.5]])
     found, = keypoint_samples([sample(keypoints=points, box=(100.0, 20.0, 50.0, 70.0))], logits, "box")
-    assert found.image == 5 and found.visible.tolist() == [True]
+    assert found.image == 5
+    assert found.visible.tolist() == [True]
     assert found.centres[0] == pytest.approx([0.5, 0.25])
     assert found.keypoints[0] == pytest.approx([0.5, 0.25])
     assert found.active.tolist() == [True, False]

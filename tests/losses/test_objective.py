@@ -23,11 +23,6 @@ class Output:
         return Output(*(value[:count] for value in vars(self).values()))
 
 
-class SettingsWithForms(LossSettings):
-    foreground_form: str = "groups"
-    distribution_form: str = "variation"
-
-
 def random_output(batch: int = 4, parts: int = 3) -> Output:
     return Output(torch.randn(batch, parts + 1, 5, 4).softmax(1), torch.randn(batch, parts + 1, 8),
                   torch.randn(batch, 8, 5, 4), torch.randn(batch, 3, 20, 16))
@@ -136,13 +131,13 @@ def test_half_precision_is_summed_in_float32(network):
                                             ("batch", alternatives.batch_presence_loss)])
 def test_foreground_form_of_table_6(network, form, loss):
     output, target = random_output(), torch.randn(4, 3, 20, 16)
-    terms = Objective(SettingsWithForms(foreground_form=form), 2, network)(output, target)
+    terms = Objective(LossSettings(foreground_form=form), 2, network)(output, target)
     torch.testing.assert_close(terms["foreground"], loss(output.similarity))
 
 
 def test_concentration_takes_the_place_of_variation_and_entropy(network):
     output, target = random_output(), torch.randn(4, 3, 20, 16)
-    settings = SettingsWithForms(distribution_form="concentration", restoration=0, presence=0, semantic=0)
+    settings = LossSettings(distribution_form="concentration", restoration=0, presence=0, semantic=0)
     terms = Objective(settings, 2, network)(output, target)
     assert set(terms) == {"concentration", "total"}
     torch.testing.assert_close(terms["total"], 0.5 * alternatives.concentration_loss(output.similarity))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mpae.data.images import EXTENSIONS, read_picture
 from mpae.data.source import Picture
 from mpae.errors import MPAEError
+
+log = logging.getLogger("mpae")
 
 
 class FolderImages:
@@ -17,7 +20,7 @@ class FolderImages:
     def __init__(self, root: str | Path, names: Sequence[str] | None = None):
         self.root = Path(root)
         self.names: Sequence[str] = find_images(self.root) if names is None else names
-        if self.root.is_file():
+        if os.path.isfile(self.root):
             self.root = self.root.parent
 
     def __len__(self) -> int:
@@ -28,22 +31,35 @@ class FolderImages:
 
 
 def find_images(root: Path) -> list[str]:
-    """Relative POSIX paths of all images below a folder, sorted; a single file is a folder of one."""
-    if root.is_file():
+    """Relative POSIX paths of all images below a folder, sorted; a single file is a folder of one.
+
+    Whatever is named like an image is listed, readable or not: a source says of each why it is not.
+    """
+    if os.path.isfile(root):
         return [root.name]
-    if not root.exists():
-        raise MPAEError(f"No such folder: '{root}'.")
+    try:
+        os.scandir(root).close()
+    except FileNotFoundError:
+        raise MPAEError(f"No such folder: '{root}'.") from None
+    except NotADirectoryError:
+        raise MPAEError(f"'{root}' is neither a folder nor an image file.") from None
+    except (OSError, ValueError) as error:
+        raise MPAEError(f"Cannot read the folder '{root}': {getattr(error, 'strerror', error)}.") from None
     names = sorted(_walk(root))
     if not names:
         raise MPAEError(f"No images in '{root}' (looked for {' '.join(EXTENSIONS)}, subfolders too).")
     return names
 
 
-def _walk(root: Path) -> Iterable[str]:
+def _walk(root: Path) -> Iterator[str]:
     # Links to folders are followed once: a loop of links leads to a folder that was seen.
     seen: set[tuple[int, int]] = set()
-    for folder, subfolders, files in os.walk(root, followlinks=True):
-        status = os.stat(folder)
+    for folder, subfolders, files in os.walk(root, followlinks=True, onerror=_tell):
+        try:
+            status = os.stat(folder)
+        except OSError:  # it vanished just now
+            subfolders.clear()
+            continue
         if (status.st_dev, status.st_ino) in seen:
             subfolders.clear()
             continue
@@ -52,3 +68,7 @@ def _walk(root: Path) -> Iterable[str]:
         for file in files:
             if file.lower().endswith(EXTENSIONS) and not file.startswith("."):
                 yield (Path(folder) / file).relative_to(root).as_posix()
+
+
+def _tell(error: OSError) -> None:
+    log.warning("Left out the folder '%s': %s.", error.filename, error.strerror)

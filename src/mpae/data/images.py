@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import hashlib
 import io
-import warnings
+import os
+import stat
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image
 
 from mpae.data.source import Picture, UnreadableImage
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
-MAX_PIXELS = 1_000_000_000  # a 30,000 x 30,000 px photo is read; a 50,000 x 50,000 px bomb is not
+# What is decoded, whatever the extension says. Pillow knows more, some by starting other programs.
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
+MAX_PIXELS = 178_000_000  # just below Pillow's own limit: a 16,000 x 11,000 px scan is read, a bomb is not
+MAX_BYTES = 2**31  # of a file; 178 million pixels with four 16-bit channels are 1.4 GB
+
+# How to turn a stored image upright, by its EXIF orientation.
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 
 def digest_of(content: bytes) -> str:
@@ -22,11 +37,21 @@ def digest_of(content: bytes) -> str:
 
 def read_picture(path: Path, name: str) -> Picture:
     """The picture in a file; raises UnreadableImage with the reason."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise UnreadableImage(error.strerror or str(error)) from None
+    content = read_file(path)
     return Picture(name=name, image=decode(content), digest=digest_of(content))
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file: a pipe would wait for ever, a device might never end."""
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            raise UnreadableImage("not a regular file")
+        if status.st_size > MAX_BYTES:
+            raise UnreadableImage(f"{status.st_size:,} bytes are more than {MAX_BYTES:,}")
+        return path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the path
+        raise UnreadableImage(getattr(error, "strerror", None) or str(error)) from None
 
 
 def decode(content: bytes) -> Image.Image:
@@ -34,26 +59,45 @@ def decode(content: bytes) -> Image.Image:
     if not content:
         raise UnreadableImage("the file is empty")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's size warning; the limit below is ours
-            image: Image.Image = Image.open(io.BytesIO(content))
-            width, height = image.size
-            if width * height > MAX_PIXELS:
-                raise UnreadableImage(f"{width} x {height} pixels is more than {MAX_PIXELS:,}")
-            image.load()
-            return to_rgb(ImageOps.exif_transpose(image))
+        image: Image.Image = Image.open(io.BytesIO(content), formats=FORMATS)
+        check_size(image)
+        image.load()
+        return to_rgb(upright(image))
     except UnreadableImage:
         raise
+    except Image.DecompressionBombError:
+        raise UnreadableImage(f"more than {MAX_PIXELS:,} pixels") from None
     except Image.UnidentifiedImageError:
-        raise UnreadableImage("not an image that Pillow knows") from None
+        raise UnreadableImage("not an image, or damaged at its start") from None
     except Exception as error:  # Pillow's decoders raise OSError, SyntaxError, struct.error, ... on bad bytes
-        raise UnreadableImage(" ".join(str(error).split()) or type(error).__name__) from None
+        raise UnreadableImage(" ".join(str(error).split())[:200] or type(error).__name__) from None
+
+
+def check_size(image: Image.Image) -> None:
+    """Refuse what would not fit into memory before a pixel of it is decoded."""
+    width, height = image.size
+    if width * height > MAX_PIXELS:
+        raise UnreadableImage(f"{width:,} x {height:,} pixels are more than {MAX_PIXELS:,}")
+
+
+def upright(image: Image.Image) -> Image.Image:
+    turn = TURNS.get(orientation(image))
+    return image if turn is None else image.transpose(turn)
+
+
+def orientation(image: Image.Image) -> int:
+    """The EXIF orientation, 1..8; 1 where there is none, or where the metadata make no sense."""
+    try:
+        value = image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:  # damaged metadata do not make a picture unreadable
+        return 1
+    return value if isinstance(value, int) and 1 <= value <= 8 else 1
 
 
 def to_rgb(image: Image.Image) -> Image.Image:
     """Grey, 16-bit, CMYK, palette and alpha images as 8-bit RGB; alpha over white, as viewers show it."""
     if image.mode.startswith("I") or image.mode == "F":
-        return Image.fromarray(_to_8_bit(np.asarray(image))).convert("RGB")
+        return Image.fromarray(to_8_bit(np.asarray(image))).convert("RGB")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, (255, 255, 255, 255))
@@ -61,14 +105,13 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _to_8_bit(values: np.ndarray) -> np.ndarray:
-    """16-bit grey has the range 0..65535; 32-bit and float files that exceed it are stretched."""
-    values = np.nan_to_num(values.astype(np.float64))
+def to_8_bit(values: np.ndarray) -> np.ndarray:
+    """Grey values as uint8: integers of 0..65535 as 16-bit, floats of 0..1 or 0..255 as such; others stretched."""
+    whole = values.dtype.kind in "iu"
+    values = np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0).clip(-1e30, 1e30)
     low, high = float(values.min()), float(values.max())
-    if 0 <= low and high <= 65535 and (high > 255 or high <= 0):
-        return (values / 257).round().astype(np.uint8)
-    if 0 <= low and high <= 1:
-        return (values * 255).round().astype(np.uint8)
-    if 0 <= low and high <= 255:
-        return values.round().astype(np.uint8)
-    return ((values - low) / max(high - low, 1e-12) * 255).round().astype(np.uint8)
+    if whole and 0 <= low and high <= 65535:
+        low, high = 0, 65535
+    elif 0 <= low and high <= 255:
+        low, high = 0, 1 if high <= 1 else 255
+    return ((values - low) * np.float32(255 / max(high - low, 1e-12))).round().clip(0, 255).astype(np.uint8)

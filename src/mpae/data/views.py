@@ -15,9 +15,12 @@ from PIL import Image
 
 from mpae.data.source import Picture
 
+VERSION = 2  # raised whenever a view of a picture changes, so that kept features of the old one are not used
+
 MAX_ROTATION = 15.0  # degrees
 MAX_SHIFT = 0.05  # of the side
 MAX_SCALE = 0.05
+MAX_ASPECT = 4  # a picture that is longer is cut to it first: 1 x 5000 pixels would become 224 x 1,120,000
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class ViewGeometry:
 
 def draw_geometry(digest: str, view: int) -> ViewGeometry:
     """The augmentation of a view: a pure function of the picture's content and the view's number."""
-    random = np.random.Generator(np.random.Philox(key=[int(digest[:16], 16), view]))
+    key = np.array([int(digest[:16], 16), view], dtype=np.uint64)  # a plain list of such numbers becomes float64
+    random = np.random.Generator(np.random.Philox(key=key))
     return ViewGeometry(
         flip=bool(random.random() < 0.5),
         angle=math.radians(random.uniform(-MAX_ROTATION, MAX_ROTATION)),
@@ -52,6 +56,7 @@ def make_view(picture: Picture, view: int, size: int) -> np.ndarray:
 
 def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Image:
     """Shorter side to `size`, then flip, rotate, shift, scale and crop in one resampling; black outside."""
+    image = cut_to_aspect(image, geometry.crop)
     width, height = image.size
     factor = size / min(width, height)
     width, height = max(size, round(width * factor)), max(size, round(height * factor))
@@ -68,3 +73,13 @@ def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Imag
     if geometry.flip:
         a, d, c, f = -a, -d, c + a * size, f + d * size
     return image.transform((size, size), Image.Transform.AFFINE, (a, b, c, d, e, f), Image.Resampling.BILINEAR)
+
+
+def cut_to_aspect(image: Image.Image, place: tuple[float, float]) -> Image.Image:
+    """At most MAX_ASPECT times as long as wide; `place` says which piece stays, 0..1 along x and y."""
+    longest = MAX_ASPECT * min(image.size)
+    width, height = min(image.width, longest), min(image.height, longest)
+    if (width, height) == image.size:
+        return image
+    left, top = round((image.width - width) * place[0]), round((image.height - height) * place[1])
+    return image.crop((left, top, left + width, top + height))

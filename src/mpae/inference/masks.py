@@ -2,8 +2,11 @@
 
 The paper interpolates the features to the size of the image and matches them there. Matching is linear in
 the features, so interpolating the K+1 logits gives the same logits at a fraction of the work. It is done in
-tiles, and in each tile only for the channels that can matter there: between four grid points a channel stays
-between its smallest and largest corner, so one that is far below another at its best corner is left out.
+tiles, and in each tile only for the channels that matter there: between four grid points a channel stays
+between its smallest and its largest corner, so one whose best corner is far below another's worst is out.
+
+NumPy, not torch: masks are made in threads while the network has the cores, and torch would wait for its
+own pool of threads at each of many small steps.
 """
 
 from __future__ import annotations
@@ -12,66 +15,65 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-import torch
-import torch.nn.functional as F
-from torch import Tensor
 
 from mpae.inference.parts import Part
 
 MAX_PARTS = 255  # a mask has 8 bits
-TILE = 128  # pixels along the side of a tile
-NEGLIGIBLE = 16.0  # a logit this far below another has less than 2e-7 of its probability: nothing in float32
+TILE = 128  # pixels along the side of a tile: the work on one stays in the processor's cache
+NEGLIGIBLE = 14.0  # a logit this far below another has less than a millionth of its probability
 
 
 class Axis(NamedTuple):
     """Bilinear interpolation along one axis, as F.interpolate with align_corners=False does it."""
 
-    first: np.ndarray  # (pixels,) the grid point at or before each pixel's centre
-    weights: Tensor  # (pixels, grid) rows sum to 1, at most two entries are not 0
+    first: np.ndarray  # (pixels,) the grid point at or before the centre of each pixel
+    weights: np.ndarray  # (pixels, grid) float32, rows sum to 1, two entries at most are not 0
 
 
-def axis(pixels: int, grid: int) -> Axis:
-    position = (np.arange(pixels) + 0.5) * (grid / pixels) - 0.5  # in units of the grid
-    position = position.clip(0, grid - 1)
+def interpolation_axis(pixels: int, grid: int) -> Axis:
+    position = ((np.arange(pixels) + 0.5) * (grid / pixels) - 0.5).clip(0, grid - 1)  # in steps of the grid
     first = np.floor(position).astype(np.int64)
     weights = np.zeros((pixels, grid), dtype=np.float32)
     every = np.arange(pixels)
     weights[every, first] = 1 - (position - first)
-    weights[every, (first + 1).clip(max=grid - 1)] += position - first
-    return Axis(first, torch.from_numpy(weights))
+    weights[every, (first + 1).clip(max=grid - 1)] += (position - first).astype(np.float32)
+    return Axis(first, weights)
 
 
 class InterpolatedLogits:
-    """Logits (K+1, h, w) seen as a function on the H x W pixels of an image, evaluated where asked."""
+    """Logits on a grid, (K+1, h, w), as a function on the pixels of an image."""
 
-    def __init__(self, logits: Tensor, size: tuple[int, int]):
+    def __init__(self, logits: np.ndarray, size: tuple[int, int]):
         width, height = size
-        self.logits = logits.detach().float().cpu()
-        channels, h, w = self.logits.shape
-        if channels - 1 > MAX_PARTS:
-            raise ValueError(f"{channels - 1} parts do not fit into a mask of 8 bits; {MAX_PARTS} is the most.")
-        self.rows, self.columns = axis(height, h), axis(width, w)
-        corners = F.pad(self.logits, (0, 1, 0, 1), mode="replicate")  # (K+1, h+1, w+1)
-        self.highest = F.max_pool2d(corners, kernel_size=2, stride=1)  # (K+1, h, w): in each cell of the grid
-        lowest = -F.max_pool2d(-corners, kernel_size=2, stride=1)
-        self.floor = lowest.amax(0)  # (h, w): the best channel of a cell is nowhere below this
+        self.logits = np.ascontiguousarray(logits, dtype=np.float32)
+        self.rows = interpolation_axis(height, logits.shape[1])
+        self.columns = interpolation_axis(width, logits.shape[2])
+        corners = np.pad(self.logits, ((0, 0), (0, 1), (0, 1)), mode="edge")
+        corners = np.lib.stride_tricks.sliding_window_view(corners, (2, 2), axis=(1, 2))  # (K+1, h, w, 2, 2)
+        self.highest = corners.max(axis=(3, 4))  # (K+1, h, w): in each cell of the grid
+        self.floor = corners.min(axis=(3, 4)).max(axis=0)  # (h, w): the winner is nowhere below this
 
-    def contenders(self, y: slice, x: slice) -> Tensor:
-        """Channels whose probability is not negligible everywhere in a tile, in rising order."""
+    def contenders(self, y: slice, x: slice) -> np.ndarray:
+        """Channels that are not negligible everywhere in a tile, in rising order."""
         i = slice(self.rows.first[y.start], self.rows.first[y.stop - 1] + 1)
         j = slice(self.columns.first[x.start], self.columns.first[x.stop - 1] + 1)
-        contends = self.highest[:, i, j] >= self.floor[i, j] - NEGLIGIBLE
-        return contends.flatten(1).any(1).nonzero()[:, 0]
+        return np.flatnonzero((self.highest[:, i, j] >= self.floor[i, j] - NEGLIGIBLE).any(axis=(1, 2)))
 
-    def values(self, y: slice, x: slice, channels: Tensor) -> Tensor:
+    def values(self, y: slice, x: slice, channels: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Interpolated logits of some channels in a tile, (n, tile height, tile width)."""
-        i = slice(self.rows.first[y.start], self.rows.first[y.stop - 1] + 2)  # slices end at the grid's edge
+        i = slice(self.rows.first[y.start], self.rows.first[y.stop - 1] + 2)  # ends at the edge of the grid
         j = slice(self.columns.first[x.start], self.columns.first[x.stop - 1] + 2)
         across = self.logits[channels, i, j] @ self.columns.weights[x, j].T  # (n, few, tile width)
         return self.rows.weights[y, i] @ across
 
+    def tiles(self) -> Iterator[tuple[slice, slice]]:
+        columns = list(_cuts(self.columns.first))
+        for y in _cuts(self.rows.first):
+            for x in columns:
+                yield y, x
 
-def segment(logits: Tensor, size: tuple[int, int]) -> tuple[np.ndarray, list[Part]]:
+
+def segment(logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list[Part]]:
     """The mask of an image and the parts in it.
 
     Args:
@@ -79,28 +81,42 @@ def segment(logits: Tensor, size: tuple[int, int]) -> tuple[np.ndarray, list[Par
         size: width and height of the image.
     Returns:
         mask: (H, W) uint8, 0 background, 1..K parts.
-        present: area, centre, box and confidence of each part in the mask.
+        present: the parts in the mask, measured.
     """
     width, height = size
-    grid = InterpolatedLogits(logits, size)
     num_parts = len(logits) - 1
+    if num_parts > MAX_PARTS:
+        raise ValueError(f"{num_parts} parts do not fit into a mask of 8 bits; expected at most {MAX_PARTS}.")
     labels = np.arange(1, num_parts + 2).astype(np.uint8)
     labels[num_parts] = 0
+    grid = InterpolatedLogits(logits, size)
+    counts = Counts(num_parts + 1, size)
     mask = np.empty((height, width), dtype=np.uint8)
-    count = Counts(num_parts + 1, size)
-    for y in _tiles(height):
-        for x in _tiles(width):
-            channels = grid.contenders(y, x)
-            if len(channels) == 1:
-                mask[y, x] = labels[channels]
-                count.add_uniform(y, x, int(channels))
-                continue
-            values = grid.values(y, x, channels)
-            best, winner = values.max(0)  # (tile height, tile width)
-            probability = 1 / values.sub_(best).exp_().sum(0)
-            mask[y, x] = labels[channels.numpy()[winner.numpy()]]
-            count.add(y, x, channels.numpy(), winner.numpy(), probability.numpy())
-    return mask, count.parts(num_parts)
+    for y, x in grid.tiles():
+        channels = grid.contenders(y, x)
+        if len(channels) == 1:
+            mask[y, x] = labels[channels]
+            counts.add_uniform(y, x, channels[0])
+        else:
+            winner, probability = _strongest(grid.values(y, x, channels))
+            mask[y, x] = labels[channels][winner]
+            counts.add(y, x, channels, winner, probability)
+    return mask, counts.parts()
+
+
+def _strongest(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First channel with the largest logit, uint8, and its softmax probability; overwrites (n, H, W) values."""
+    best = values.max(axis=0)
+    winner = np.zeros(best.shape, dtype=np.uint8)
+    holds, code = np.empty_like(winner, dtype=bool), np.empty_like(winner)
+    for channel in range(1, len(values)):
+        # In 8 bits and without branches: several times as fast as argmax along the first axis.
+        np.equal(values[-1 - channel], best, out=holds)
+        np.multiply(holds, np.uint8(channel), out=code)
+        np.maximum(winner, code, out=winner)
+    values -= best
+    np.exp(values, out=values)
+    return np.subtract(np.uint8(len(values) - 1), winner, out=winner), 1 / values.sum(axis=0)
 
 
 class Counts:
@@ -113,9 +129,8 @@ class Counts:
         self.certainty = np.zeros(channels)  # sum of its probability over its pixels
 
     def add(self, y: slice, x: slice, channels: np.ndarray, winner: np.ndarray, probability: np.ndarray) -> None:
-        """``winner`` and ``probability`` of a tile; ``channels[winner]`` is the channel of each pixel."""
-        height, width = winner.shape
-        n = len(channels)
+        """A tile, of which ``channels[winner]`` is the channel of each pixel."""
+        n, (height, width) = len(channels), winner.shape
         by_row = np.bincount((winner + n * np.arange(height)[:, None]).ravel(), minlength=n * height)
         by_column = np.bincount((winner + n * np.arange(width)).ravel(), minlength=n * width)
         self.rows[y, channels] += by_row.reshape(height, n)
@@ -123,32 +138,45 @@ class Counts:
         self.certainty[channels] += np.bincount(winner.ravel(), probability.ravel(), minlength=n)
 
     def add_uniform(self, y: slice, x: slice, channel: int) -> None:
-        """A tile that one channel has for itself."""
+        """A tile that one channel has to itself."""
         height, width = y.stop - y.start, x.stop - x.start
         self.rows[y, channel] += width
         self.columns[x, channel] += height
         self.certainty[channel] += height * width
 
-    def parts(self, num_parts: int) -> list[Part]:
-        area = self.rows.sum(0)  # (K+1,)
-        present = np.flatnonzero(area[:num_parts])
-        return [self._part(channel, int(area[channel])) for channel in present.tolist()]
+    def parts(self) -> list[Part]:
+        """All channels that have pixels, but for the last, the background."""
+        present = np.flatnonzero(self.certainty[:-1])
+        return [self._part(channel) for channel in present.tolist()]
 
-    def _part(self, channel: int, area: int) -> Part:
+    def _part(self, channel: int) -> Part:
         across, down = self.columns[:, channel], self.rows[:, channel]
-        left, right = np.flatnonzero(across)[[0, -1]].tolist()
-        top, bottom = np.flatnonzero(down)[[0, -1]].tolist()
+        area = int(down.sum())
+        (left, right), (top, bottom) = _extent(across), _extent(down)
         return Part(
             index=channel + 1, area=area, share=area / (len(across) * len(down)),
-            centre=(_mean_position(across, area), _mean_position(down, area)),
-            box=(left, top, right - left + 1, bottom - top + 1),
+            centre=(_mean_position(across), _mean_position(down)),
+            box=(left, top, right - left, bottom - top),
             confidence=float(self.certainty[channel] / area))
 
 
-def _mean_position(counts: np.ndarray, area: int) -> float:
-    return float((np.arange(len(counts)) + 0.5) @ counts / area)
+def _extent(counts: np.ndarray) -> tuple[int, int]:
+    positions = np.flatnonzero(counts)
+    return int(positions[0]), int(positions[-1]) + 1
 
 
-def _tiles(pixels: int) -> Iterator[slice]:
-    for start in range(0, pixels, TILE):
-        yield slice(start, min(start + TILE, pixels))
+def _mean_position(counts: np.ndarray) -> float:
+    return float((np.arange(len(counts)) + 0.5) @ counts / counts.sum())
+
+
+def _cuts(first: np.ndarray) -> Iterator[slice]:
+    """Cuts an axis into pieces of at most TILE pixels, between cells of the grid where one ends in time."""
+    cells = np.flatnonzero(np.diff(first)) + 1  # pixels at which a cell begins
+    start = 0
+    while start < len(first):
+        stop = min(start + TILE, len(first))
+        ends = cells[(cells > start) & (cells <= stop)]
+        if stop < len(first) and len(ends):
+            stop = int(ends[-1])
+        yield slice(start, stop)
+        start = stop

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mpae.data.geometry import scale_box, scale_points
-from mpae.inference.masks import axis
+from mpae.inference.masks import interpolation_axis
 from mpae.inference.samples import LABEL_SIZE, Sample
 from mpae.metrics.regression import KeypointSample, Normaliser, part_centres
 
@@ -32,9 +32,10 @@ def part_labels(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 def foreground_mask(logits: Tensor, size: tuple[int, int]) -> Tensor:
     """Where any part beats the background: logits (K+1, h, w) -> (H, W) bool; `size` is width, height."""
-    width, height = size
-    _, h, w = logits.shape
-    large = axis(height, h).weights @ (logits @ axis(width, w).weights.T)  # (K+1, H, W)
+    # Two small matrix products, a third of the time of F.interpolate.
+    columns, rows = (torch.from_numpy(interpolation_axis(pixels, grid).weights)
+                     for pixels, grid in zip(size, (logits.shape[2], logits.shape[1]), strict=True))
+    large = rows @ (logits @ columns.T)  # (K+1, H, W)
     return large[:-1].amax(0) >= large[-1]
 
 

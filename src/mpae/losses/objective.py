@@ -55,7 +55,6 @@ class Objective(nn.Module):
         self.pixel_weight = pixel if settings.pixel is None else settings.pixel
         self.layer_weights = layers if settings.perceptual is None else settings.perceptual
         self.settings = settings
-        self.foreground_form = getattr(settings, "foreground_form", "groups")
         self.group_size = group_size
         self.perceptual = perceptual
         self.weights = {name: weight for name, weight in term_weights(settings).items() if weight}
@@ -69,7 +68,8 @@ class Objective(nn.Module):
         """
         terms: dict[str, Tensor] = {}
         if "restoration" in self.weights:  # VGG in the caller's precision; it is most of the cost
-            terms |= restoration_loss(output.restored, target, self.perceptual, self.pixel_weight, self.layer_weights)
+            terms |= restoration_loss(
+                output.restored, target, self.perceptual, self.pixel_weight, self.layer_weights)
         similarity = at_least_float32(output.similarity)
         with torch.autocast(similarity.device.type, enabled=False):
             constraints = self._constraints(
@@ -88,7 +88,7 @@ class Objective(nn.Module):
             "area": lambda: area_loss(similarity),
         }
         return {
-            "foreground": foreground[self.foreground_form],
+            "foreground": foreground[settings.foreground_form],
             "background": lambda: background_loss(similarity, reading),
             "semantic": lambda: semantic_loss(
                 similarity, descriptors, features, settings.scale, settings.margin, reading),
@@ -107,7 +107,7 @@ def term_weights(settings: LossSettings) -> dict[str, float]:
         "background": settings.presence * settings.background,
         "semantic": settings.semantic,
     }
-    if getattr(settings, "distribution_form", "variation") == "concentration":
+    if settings.distribution_form == "concentration":
         weights["concentration"] = settings.distribution
     else:
         weights["variation"] = settings.distribution * settings.variation

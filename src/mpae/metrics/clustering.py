@@ -122,4 +122,4 @@ def _counts(table: Table) -> tuple[list[tuple[int, int, int]], dict[int, int], d
 
 
 def _entropy(counts: Iterable[int], total: int) -> float:
-    return -math.fsum(count / total * math.log(count / total) for count in counts)
+    return math.fsum(count * math.log(total / count) for count in counts) / total

@@ -9,24 +9,24 @@ from PIL import Image, ImageDraw
 
 from mpae.data.synthetic.anatomy import BACKGROUND, Fade, Piece
 from mpae.data.synthetic.shapes import Frame, extent, thickness, turn
-from mpae.data.synthetic.textures import Colour, Material, sample, step, surface
+from mpae.data.synthetic.textures import Colour, Material, plane, sample, step, surface
 
 FINE = 3  # outlines are drawn on a grid so many times finer: smooth edges
 Box = tuple[int, int, int, int]  # left, top, right, bottom in pixels
 
 
 class Canvas:
-    """A picture (S, S, 3) in [0, 1] and the part that each of its pixels shows (S, S)."""
+    """A picture (3, S, S) in [0, 1] and the part that each of its pixels shows (S, S)."""
 
     def __init__(self, picture: np.ndarray, light: float = -60.0):
         self.picture = np.ascontiguousarray(picture, np.float32)
-        self.labels = np.full(picture.shape[:2], BACKGROUND, np.uint8)
+        self.labels = np.full(picture.shape[1:], BACKGROUND, np.uint8)
         across, down = turn(np.array([[1.0, 0.0]]), light)[0]  # the light's direction in the picture
         self.light = np.array([0.75 * across, 0.75 * down, 0.66], np.float32)
 
     @property
     def size(self) -> int:
-        return self.picture.shape[0]
+        return self.labels.shape[0]
 
     def paint(self, piece: Piece, frame: Frame) -> None:
         """Lay a piece over what is there: shadow on the pieces beneath, then texture and relief."""
@@ -37,8 +37,7 @@ class Canvas:
             return
         cover = coverage(outlines, box)  # (h, w)
         if not piece.relief and piece.material.is_flat:
-            flat = np.asarray(piece.material.colour, np.float32)
-            return self.lay(box, flat, cover * piece.opacity, piece.label)
+            return self.lay(box, plane(piece.material.colour), cover * piece.opacity, piece.label)
         swell = blurred(cover, 0.7 * round_off)
         left, top, right, bottom = box
         x = np.arange(left, right, dtype=np.float32)[None] + 0.5
@@ -49,55 +48,45 @@ class Canvas:
             cover = cover * fading(piece.fade, across, down)
         if piece.shadow:
             self.shade_beneath(box, swell, piece.shadow)
-        colour = self.lit(piece, outlines, frame, across, down, swell, round_off)
+        colour = self.lit(piece, across, down, swell, round_off)
         self.lay(box, colour, cover * piece.opacity, piece.label)
 
-    def lit(self, piece: Piece, outlines: list[np.ndarray], frame: Frame, across: np.ndarray, down: np.ndarray,
-            swell: np.ndarray, round_off: float) -> np.ndarray:  # fmt: skip
-        """The colours (h, w, 3) of a piece in the light."""
-        own = np.concatenate(piece.outlines)
-        _, top, _, bottom = extent(own)
+    def lit(self, piece: Piece, across: np.ndarray, down: np.ndarray, swell: np.ndarray, round_off: float) -> np.ndarray:
+        """The colours (3, h, w) of a piece in the light."""
+        _, top, _, bottom = extent(np.concatenate(piece.outlines))
         height = (down - top) / max(bottom - top, 1e-6)
         u, v = along_axis(across - piece.origin[0], down - piece.origin[1], piece.axis)
         colour = surface(piece.material, u, v, height)
         if piece.relief:
-            colour *= (piece.light * self.brightness(swell, piece.relief * round_off))[..., None]
+            colour *= piece.light * self.brightness(swell, piece.relief * round_off)
             if piece.material.gloss:
                 shine = piece.material.gloss * self.highlight(swell, round_off)
-                colour += shine[..., None]
+                colour += shine
         else:
             colour *= piece.light
         return colour
 
     def brightness(self, swell: np.ndarray, height: float) -> np.ndarray:
         """Light on a cushion: from above left or right, and less where the surface turns away."""
-        slope_y, slope_x = slopes(swell, 2.0 * height)
-        facing = (self.light[2] - slope_x * self.light[0] - slope_y * self.light[1]) / np.sqrt(
-            1 + slope_x * slope_x + slope_y * slope_y
-        )
-        return 0.42 + 0.78 * np.maximum(facing, 0) + 0.10 * swell
+        return 0.42 + 0.78 * facing(swell, height, self.light) + 0.10 * swell
 
     def highlight(self, swell: np.ndarray, height: float) -> np.ndarray:
-        slope_y, slope_x = slopes(swell, 2.0 * height)
+        """The gleam where the surface mirrors the light to the viewer."""
         half = self.light + np.array([0, 0, 1], np.float32)
-        half /= np.linalg.norm(half)
-        facing = (half[2] - slope_x * half[0] - slope_y * half[1]) / np.sqrt(
-            1 + slope_x * slope_x + slope_y * slope_y
-        )
-        return np.maximum(facing, 0) ** 24
+        return facing(swell, height, half / np.linalg.norm(half)) ** 24
 
     def shade_beneath(self, box: Box, swell: np.ndarray, strength: float) -> None:
         left, top, right, bottom = box
         shift = max(1, round(0.008 * self.size))
         soft = np.roll(swell, shift, axis=0)
         figure = self.labels[top:bottom, left:right] != BACKGROUND
-        self.picture[top:bottom, left:right] *= 1 - (strength * soft * figure)[..., None]
+        self.picture[:, top:bottom, left:right] *= 1 - strength * soft * figure
 
     def lay(self, box: Box, colour: np.ndarray, cover: np.ndarray, label: int) -> None:
-        """Blend colours, (h, w, 3) or one, in by their cover (h, w); where they are more than half, the label is theirs."""
+        """Blend colours, (3, h, w) or one, in by their cover (h, w); where they are more than half, the label is theirs."""
         left, top, right, bottom = box
-        region = self.picture[top:bottom, left:right]
-        region += cover[..., None] * (colour - region)
+        region = self.picture[:, top:bottom, left:right]
+        region += cover * (colour - region)
         self.labels[top:bottom, left:right][cover > 0.5] = label
 
     def scatter(self, outlines: Sequence[np.ndarray], colours: Sequence[Colour], label: int = BACKGROUND) -> None:
@@ -148,12 +137,13 @@ def blurred(values: np.ndarray, radius: float) -> np.ndarray:
     return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
 
 
-def slopes(values: np.ndarray, factor: float) -> tuple[np.ndarray, np.ndarray]:
-    """Central differences down and across, times a factor."""
-    down, across = np.zeros_like(values), np.zeros_like(values)
-    down[1:-1] = (0.5 * factor) * (values[2:] - values[:-2])
-    across[:, 1:-1] = (0.5 * factor) * (values[:, 2:] - values[:, :-2])
-    return down, across
+def facing(swell: np.ndarray, height: float, direction: np.ndarray) -> np.ndarray:
+    """Cosine between the surface's normal and a direction (x, y, towards the viewer), at least 0."""
+    down, across = np.zeros_like(swell), np.zeros_like(swell)
+    down[1:-1] = height * (swell[2:] - swell[:-2])
+    across[:, 1:-1] = height * (swell[:, 2:] - swell[:, :-2])
+    x, y, z = direction.tolist()
+    return np.maximum(z - x * across - y * down, 0) / np.sqrt(1 + across * across + down * down)
 
 
 def along_axis(x: np.ndarray, y: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
@@ -179,4 +169,11 @@ def fading(fade: Fade, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def as_floats(image: Image.Image) -> np.ndarray:
-    return np.asarray(image, np.float32) / 255
+    """Values in [0, 1]: (h, w) of a mask, (3, h, w) of a picture."""
+    values = np.asarray(image)
+    return (values if values.ndim == 2 else values.transpose(2, 0, 1)).astype(np.float32, order="C") * np.float32(1 / 255)
+
+
+def as_image(picture: np.ndarray) -> Image.Image:
+    """A picture (3, h, w) in [0, 1] in 8 bits."""
+    return Image.fromarray(np.ascontiguousarray((np.clip(picture, 0, 1) * 255 + 0.5).astype(np.uint8).transpose(1, 2, 0)))

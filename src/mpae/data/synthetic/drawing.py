@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from PIL import Image
 
 from mpae.data.synthetic.anatomy import BACKGROUND, KEYPOINT_PARTS, Figure
 from mpae.data.synthetic.bird import bird
-from mpae.data.synthetic.canvas import Box, Canvas
+from mpae.data.synthetic.canvas import Box, Canvas, as_image
 from mpae.data.synthetic.fish import fish
 from mpae.data.synthetic.foreground import cast_shadow, grass, occlude, perch
 from mpae.data.synthetic.quadruped import quadruped
 from mpae.data.synthetic.scenery import HABITATS, backdrop
 from mpae.data.synthetic.shapes import Frame, extent
-from mpae.data.synthetic.textures import sample
+from mpae.data.synthetic.textures import plane, sample
 from mpae.data.synthetic.vehicle import vehicle
 
 VERSION = 1  # raise it when the drawings change: it enters the digests, and so every cache
@@ -32,7 +33,7 @@ TILT = {"quadruped": 8.0, "bird": 9.0, "fish": 22.0, "vehicle": 5.0}  # degrees,
 
 @dataclass(frozen=True)
 class Drawing:
-    picture: np.ndarray  # (S, S, 3) uint8
+    picture: Image.Image
     labels: np.ndarray  # (S, S) uint8, the background last
     keypoints: np.ndarray  # (n, 2) float64
     visible: np.ndarray  # (n,) bool
@@ -75,7 +76,7 @@ def draw(seed: int, split: str, index: int, size: int) -> Drawing:
         occlude(canvas, box, habitat, rng)
     keypoints, present = named_points(figure, frame)
     visible = present & shows_its_part(keypoints, canvas.labels)
-    return Drawing(develop(canvas.picture, rng), canvas.labels, keypoints, visible, present)
+    return Drawing(as_image(develop(canvas.picture, rng)), canvas.labels, keypoints, visible, present)
 
 
 def place(figure: Figure, size: int, tilt: float, rng: np.random.Generator) -> Frame:
@@ -83,7 +84,7 @@ def place(figure: Figure, size: int, tilt: float, rng: np.random.Generator) -> F
     frame = Frame(angle=rng.uniform(-tilt, tilt), mirrored=bool(rng.random() < 0.5))
     left, top, right, bottom = extent(frame.to_pixels(figure.points()))
     width, height = right - left, bottom - top
-    scale = size * min(np.sqrt(rng.uniform(0.40, 0.66) / (width * height)), 0.94 / width, 0.92 / height)
+    scale = size * min(np.sqrt(rng.uniform(0.44, 0.72) / (width * height)), 0.94 / width, 0.92 / height)
     spare = np.array([size - scale * width, size - scale * height])
     # Feet stand low in the picture: there is more sky above than ground below.
     share = np.array([rng.uniform(0.2, 0.8), rng.uniform(0.45, 0.75) if figure.ground is not None else rng.uniform(0.25, 0.75)])
@@ -108,13 +109,12 @@ def shows_its_part(keypoints: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def develop(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """As a camera would: uneven light, a cast of colour, contrast and grain; (S, S, 3) uint8."""
-    size = len(picture)
+    """As a camera would: uneven light, a cast of colour, contrast and grain; (3, S, S)."""
+    size = picture.shape[1]
     x = np.linspace(-1, 1, size, dtype=np.float32)[None]
     y = x.T
-    light = 1 - 0.13 * (x * x + y * y) + 0.05 * sample(32, (x + float(rng.uniform(3, 9))) * 1.5, (y + 3) * 1.5)
-    cast = rng.uniform(0.94, 1.06, 3).astype(np.float32) * np.float32(rng.uniform(0.88, 1.1))
-    grain = rng.standard_normal((size, size), dtype=np.float32) * np.float32(rng.uniform(0.004, 0.014))
-    exposed = picture * light[..., None] * cast + grain[..., None]
-    contrast = np.float32(rng.uniform(0.9, 1.12))
-    return (np.clip((exposed - 0.45) * contrast + 0.45, 0, 1) * 255 + 0.5).astype(np.uint8)
+    light = 1 - 0.13 * (x * x + y * y) + 0.05 * sample(32, (x + rng.uniform(3, 9)) * 1.5, y * 1.5)
+    cast = plane(tuple(rng.uniform(0.94, 1.06, 3) * rng.uniform(0.88, 1.1)))
+    grain = rng.standard_normal((size, size), dtype=np.float32) * rng.uniform(0.004, 0.014)
+    contrast = rng.uniform(0.9, 1.12)
+    return picture * (cast * contrast) * light + (contrast * grain + 0.45 * (1 - contrast))

@@ -17,7 +17,7 @@ def cast_shadow(canvas: Canvas, box: Box, ground: float) -> None:
     width = (right - left) / 2
     patch = ellipse(((left + right) / 2, ground), 0.95 * width, 0.16 * width)
     cover = blurred(coverage([patch], (0, 0, canvas.size, canvas.size)), 0.03 * canvas.size)
-    canvas.picture *= 1 - 0.5 * np.clip(cover, 0, 1)[..., None]
+    canvas.picture *= 1 - 0.5 * np.clip(cover, 0, 1)
 
 
 def perch(canvas: Canvas, box: Box, ground: float, rng: np.random.Generator) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from mpae.data.synthetic.canvas import as_floats
+from mpae.data.synthetic.canvas import as_floats, as_image
 from mpae.data.synthetic.shapes import Point, leaves, limb, smooth
-from mpae.data.synthetic.textures import Colour, blend, darker, near, sample, step
+from mpae.data.synthetic.textures import Colour, blend, darker, near, plane, sample, step
 
 GREENS: tuple[Colour, ...] = ((0.22, 0.36, 0.12), (0.36, 0.46, 0.18), (0.14, 0.27, 0.13), (0.48, 0.50, 0.22))
 AUTUMN: tuple[Colour, ...] = ((0.52, 0.34, 0.12), (0.62, 0.45, 0.16), (0.38, 0.24, 0.12), (0.40, 0.40, 0.16))
@@ -47,33 +47,32 @@ HABITATS = {
 
 
 def backdrop(habitat: Habitat, size: int, horizon: float, rng: np.random.Generator) -> np.ndarray:
-    """A landscape (S, S, 3) in [0, 1]; the horizon as a share of the height. Sharper towards the viewer."""
+    """A landscape (3, S, S) in [0, 1]; the horizon as a share of the height. Sharper towards the viewer."""
     half = size // 2  # it is blurred anyhow
     picture = _sky_and_ground(habitat, half, horizon, rng)
-    image = Image.fromarray((np.clip(picture, 0, 1) * 255).astype(np.uint8))
+    image = as_image(picture)
     brush = ImageDraw.Draw(image)
     for name in habitat.clutter:
         CLUTTER[name](brush, habitat.growth, half, horizon * half, rng)
     soft = image.filter(ImageFilter.GaussianBlur(half * rng.uniform(0.006, 0.018)))
     far, close = (as_floats(layer.resize((size, size), Image.Resampling.BICUBIC)) for layer in (soft, image))
     ramp = step(np.linspace(0, 1, size, dtype=np.float32), horizon, 1.05)[:, None]
-    return blend(far, close, np.broadcast_to(ramp, (size, size)))
+    return blend(far, close, ramp)
 
 
 def _sky_and_ground(habitat: Habitat, size: int, horizon: float, rng: np.random.Generator) -> np.ndarray:
     y = (np.arange(size, dtype=np.float32)[:, None] + 0.5) / size  # (S, 1)
     x = np.arange(size, dtype=np.float32)[None] / size + np.float32(rng.uniform(0, 50))  # (1, S)
     above, level, beyond, here = (near(colour, rng, 0.04) for colour in (*habitat.sky, *habitat.ground))
-    sky = blend(np.full((size, 1, 3), above, np.float32), level, np.clip(y / horizon, 0, 1))
+    sky = blend(plane(above), level, np.clip(y / horizon, 0, 1))  # (3, S, 1)
     clouds = step(sample(32, x * 2.5, y * 6) + 0.5 * sample(16, x * 7, y * 14), 0.3, 2.0)
-    sky = blend(sky + np.zeros((size, size, 1), np.float32), darker(level, 1.2), 0.6 * clouds)
+    sky = blend(sky, darker(level, 1.2), 0.6 * clouds)  # (3, S, S)
     depth = np.clip((y - horizon) / (1 - horizon), 0.02, 1)
-    ground = blend(np.full((size, 1, 3), beyond, np.float32), here, depth)
+    ground = blend(plane(beyond), here, depth)
     # Rows lie closer together towards the horizon, as they do on a plain.
-    tufts = 0.10 * sample(16, (x - x.mean()) * 8 / (depth + 0.3), 6 * np.log(depth) + x * 0)
-    specks = 0.09 * sample(8, x * 60 / (depth + 0.5), 40 * np.log(depth) + x * 0)
-    ground = ground * (1 + tufts + specks)[..., None]
-    return np.where(y[..., None] > horizon, ground, sky)
+    tufts = 0.10 * sample(16, (x - x.mean()) * 8 / (depth + 0.3), 6 * np.log(depth))
+    specks = 0.09 * sample(8, x * 60 / (depth + 0.5), 40 * np.log(depth))
+    return np.where(y > horizon, ground * (1 + tufts + specks), sky)
 
 
 def _hills(brush: ImageDraw.ImageDraw, colours: tuple[Colour, ...], size: int, horizon: float, rng: np.random.Generator) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image
 
 from mpae.data.images import digest_of
 from mpae.data.source import Annotation, Picture
@@ -46,7 +45,7 @@ class SyntheticImages:
     def __getitem__(self, index: int) -> Picture:
         index = self._checked(index)
         origin = f"mpae synthetic {VERSION}: seed {self.seed}, {self.split} {index}, {self.size} px"
-        image = Image.fromarray(self._drawing(index).picture)
+        image = self._drawing(index).picture.copy()
         return Picture(name=self.names[index], image=image, digest=digest_of(origin.encode()))
 
     def annotation(self, index: int) -> Annotation:

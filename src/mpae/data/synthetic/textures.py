@@ -59,19 +59,23 @@ def step(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def surface(material: Material, u: np.ndarray, v: np.ndarray, height: np.ndarray) -> np.ndarray:
-    """The colour (h, w, 3) at (u, v) along and across the piece; `height` is 0 at its top, 1 at its bottom."""
-    colour = np.empty((*u.shape, 3), np.float32)
-    colour[:] = material.colour
+    """The colour (3, h, w) at (u, v) along and across the piece; `height` is 0 at its top, 1 at its bottom."""
+    colour = plane(material.colour)  # (3, 1, 1) while it is one
     if material.under is not None:
         colour = blend(colour, material.under, step(height + 0.06 * sample(8, u * 9, v * 9), 0.5, 0.85))
     if material.pattern != "plain":
         colour = blend(colour, material.mark, material.strength * pattern(material, u, v))
-    return colour * grain(material.grain, u, v)[..., None]
+    return colour * grain(material.grain, u, v)
+
+
+def plane(colour: Colour) -> np.ndarray:
+    """A colour as (3, 1, 1): pictures are kept as three planes, over which masks (h, w) broadcast fast."""
+    return np.array(colour, np.float32)[:, None, None]
 
 
 def blend(colour: np.ndarray, other: Colour | np.ndarray, share: np.ndarray) -> np.ndarray:
-    """A share (h, w) of the other colour."""
-    return colour + share[..., None] * (np.asarray(other, np.float32) - colour)
+    """A share (h, w) of the other colour; colours are (3, h, w) or (3, 1, 1)."""
+    return colour + share * ((other if isinstance(other, np.ndarray) else plane(other)) - colour)
 
 
 def pattern(material: Material, u: np.ndarray, v: np.ndarray) -> np.ndarray:

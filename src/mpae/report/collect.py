@@ -1,0 +1,164 @@
+"""What the report says, gathered from a run and some images: numbers and small pictures, no HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mpae.data.source import ImageSource, Picture, UnreadableImage
+from mpae.data.views import make_view
+from mpae.inference.masks import segment
+from mpae.inference.parts import Part
+from mpae.model import MPAE
+from mpae.model.masking import random_mask
+
+GALLERY = 8  # pictures of each part
+SIDE_BY_SIDE = 12  # originals with parts and restoration
+ATTENTION = 4  # images whose attention maps are shown
+LONGEST = 480  # pixels along the longer side of a picture in the report
+RARE = 0.02  # a part that fewer images show is called out
+
+
+@dataclass
+class Seen:
+    """One image as the model sees it."""
+
+    name: str
+    image: Image.Image  # reduced to LONGEST
+    mask: np.ndarray  # (H, W) uint8 at that size
+    present: list[Part]
+    restored: Image.Image | None = None
+    attention: np.ndarray | None = None  # (K+1, h, w)
+
+
+@dataclass
+class PartUse:
+    """How one part is used over all images, and where it is most certain."""
+
+    index: int  # 1..K
+    images: int = 0
+    share: float = 0.0  # of the images
+    area: float = 0.0  # mean share of the picture where present
+    confidence: float = 0.0
+    best: list[tuple[float, Seen, Part]] = field(default_factory=list)  # by falling confidence
+
+    @property
+    def unused(self) -> bool:
+        return self.share < RARE
+
+
+@dataclass
+class Findings:
+    num_parts: int
+    images: int
+    skipped: int
+    parts: list[PartUse]
+    parts_per_image: list[int]  # how many images show 0, 1, ..., K parts
+    together: np.ndarray  # (K, K) share of the images with the row's part that show the column's too
+    rows: list[Seen]  # original, parts, restoration
+    attention: list[Seen]
+
+    @property
+    def mean_parts(self) -> float:
+        counts = np.array(self.parts_per_image)
+        return float((counts * np.arange(len(counts))).sum() / max(1, counts.sum()))
+
+
+def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
+           progress: Callable[[str, int, int], None]) -> Findings:
+    """Look at up to `limit` images, spread over the source."""
+    chosen = np.linspace(0, len(source) - 1, min(limit, len(source))).round().astype(int)
+    K = model.num_parts
+    uses = [PartUse(index) for index in range(1, K + 1)]
+    presence = np.zeros((len(chosen), K), dtype=bool)
+    shown = set(np.linspace(0, len(chosen) - 1, min(SIDE_BY_SIDE, len(chosen))).round().astype(int).tolist())
+    rows: list[Seen] = []
+    done = 0
+    for batch, pixels in batches(source, chosen.tolist(), model.image_size):
+        logits = predict(model, pixels)
+        for place, picture in enumerate(batch):
+            seen = look(picture, logits[place])
+            for part in seen.present:
+                presence[done, part.index - 1] = True
+                note(uses[part.index - 1], seen, part)
+            if done in shown:
+                explain(model, seen, pixels[place : place + 1], mask_ratio)
+                rows.append(seen)
+            done += 1
+        progress("report", done, len(chosen))
+    presence = presence[:done]
+    for use in uses:
+        use.share = use.images / max(1, done)
+        use.area /= max(1, use.images)
+        use.confidence /= max(1, use.images)
+    counts = np.bincount(presence.sum(1), minlength=K + 1).tolist()
+    both = presence.T.astype(float) @ presence
+    together = both / np.maximum(1, presence.sum(0))[:, None]
+    return Findings(K, done, len(chosen) - done, uses, counts, together, rows, rows[:ATTENTION])
+
+
+def batches(source: ImageSource, chosen: list[int], size: int, count: int = 16) -> Iterator[tuple[list[Picture], Tensor]]:
+    """Pictures that can be read, and their pixels (B, 3, S, S) in [0, 1]."""
+    for start in range(0, len(chosen), count):
+        pictures = []
+        for index in chosen[start : start + count]:
+            try:
+                pictures.append(source[index])
+            except UnreadableImage:
+                continue
+        if pictures:
+            pixels = np.stack([make_view(picture, 0, size) for picture in pictures])
+            yield pictures, torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+
+
+@torch.inference_mode()
+def predict(model: MPAE, pixels: Tensor) -> Tensor:
+    return model.part_logits(pixels)
+
+
+def look(picture: Picture, logits: Tensor) -> Seen:
+    width, height = picture.image.size
+    factor = min(1.0, LONGEST / max(width, height))
+    size = max(1, round(width * factor)), max(1, round(height * factor))
+    mask, present = segment(logits, size)
+    return Seen(picture.name, picture.image.resize(size, Image.Resampling.LANCZOS), mask, present)
+
+
+def note(use: PartUse, seen: Seen, part: Part) -> None:
+    """Keep the pictures in which the part is most certain; specks do not count."""
+    use.images += 1
+    use.area += part.share
+    use.confidence += part.confidence
+    if part.share >= 0.002:
+        use.best.append((part.confidence, seen, part))
+        use.best.sort(key=lambda entry: -entry[0])
+        del use.best[GALLERY:]
+
+
+@torch.inference_mode()
+def explain(model: MPAE, seen: Seen, pixels: Tensor, mask_ratio: float) -> None:
+    """Add what the network restores from the parts, and where its part tokens look."""
+    grid_h, grid_w = model.decoder.grid
+    mask = random_mask(1, grid_h * grid_w, mask_ratio, torch.Generator().manual_seed(0))
+    restored = model.colours(model(pixels, mask).restored)[0]
+    values = (restored * 255).byte().permute(1, 2, 0).numpy()
+    seen.restored = Image.fromarray(values).resize(seen.image.size, Image.Resampling.BICUBIC)
+    seen.attention = model.attention(pixels)[0].numpy()
+
+
+def curves(records: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """Each figure that was logged in training, by step."""
+    found: dict[str, list[tuple[int, float]]] = {}
+    for record in records:
+        if "evaluation" in record or "step" not in record:
+            continue
+        for name, value in record.items():
+            if name not in ("step", "epoch", "minutes") and isinstance(value, (int, float)):
+                found.setdefault(name, []).append((record["step"], float(value)))
+    return found

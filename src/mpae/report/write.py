@@ -1,0 +1,143 @@
+"""`RUN/report/`: one page and its pictures, readable with no Python and no network at hand."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from PIL import Image
+
+from mpae import __version__
+from mpae.data.source import ImageSource
+from mpae.inference.load import load_model
+from mpae.inference.overlay import draw_overlay
+from mpae.inference.parts import part_name
+from mpae.report.charts import bar_chart, heat_map, line_chart
+from mpae.report.collect import Findings, PartUse, Seen, curves, gather
+from mpae.report.pictures import attention_map, part_crop, swatch
+from mpae.run import Run, write_text
+
+TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground": "presence L_f", "background": "background L_b",
+          "semantic": "semantic L_s", "variation": "variation L_v", "entropy": "entropy L_e", "border": "border prior",
+          "foreground_share": "share of pixels in parts", "parts_used": "parts used in a batch",
+          "learning_rate": "learning rate"}
+EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
+
+
+def write_report(run: Run, source: ImageSource, *, against: Run | None = None, limit: int = 200,
+                 progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
+    """Write the report beside its place, then put it there; returns the page."""
+    model = load_model(run.folder)
+    mask_ratio = run.config().model.mask_ratio
+    findings = gather(model, source, limit, mask_ratio, progress)
+    other = gather(load_model(against.folder), source, limit, mask_ratio, progress) if against else None
+    beside = run.report.parent.with_name(".report.part")
+    shutil.rmtree(beside, ignore_errors=True)
+    content = Page(beside, run, findings, against, other).content()
+    write_text(beside / "index.html", render(content))
+    shutil.rmtree(run.report.parent, ignore_errors=True)
+    beside.rename(run.report.parent)
+    return run.report
+
+
+def render(content: dict[str, Any]) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(loader=PackageLoader("mpae", "report"), autoescape=True, undefined=StrictUndefined)
+    style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+    return environment.get_template("page.html").render(content | {"style": Markup(style)})
+
+
+class Page:
+    """Turns findings into what the template shows, and saves the pictures on the way."""
+
+    def __init__(self, folder: Path, run: Run, findings: Findings, against: Run | None, other: Findings | None):
+        self.folder, self.run, self.findings, self.against, self.other = folder, run, findings, against, other
+        (folder / "images").mkdir(parents=True)
+
+    def content(self) -> dict[str, Any]:
+        from markupsafe import Markup
+
+        found = self.findings
+        names = [str(part.index) for part in found.parts]
+        trained = curves(list(self.run.records()))
+        return {
+            "title": self.run.folder.resolve().name,
+            "lead": f"{found.num_parts} parts, found without a label, in {found.images} of the images.",
+            "headline": self.headline(),
+            "against": self.against.folder.resolve().name if self.against else None,
+            "unused": ", ".join(part_name(part.index) for part in found.parts if part.unused),
+            "rows": [self.row(i, seen) for i, seen in enumerate(found.rows)],
+            "parts": [self.part(use) for use in found.parts],
+            "presence_chart": Markup(bar_chart(found.parts_per_image, [str(n) for n in range(found.num_parts + 1)],
+                                               "number of parts in an image")),
+            "frequency_chart": Markup(bar_chart([100 * part.share for part in found.parts], names, "use of each part",
+                                                [swatch(part.index) for part in found.parts])),
+            "together_chart": Markup(heat_map(found.together, names, "parts found together")),
+            "attention": [self.attention(i, seen) for i, seen in enumerate(found.attention)],
+            "charts": [{"name": title, "svg": Markup(line_chart(trained[name], title))}
+                       for name, title in TITLES.items() if len(trained.get(name, [])) > 1],
+            "settings": yaml.safe_dump(self.run.content(), sort_keys=False),
+            "version": __version__,
+        }
+
+    def headline(self) -> list[dict[str, Any]]:
+        ours, theirs = facts(self.run, self.findings), facts(self.against, self.other)
+        return [{"name": name, "value": value, "other": theirs.get(name) if self.against else None}
+                for name, value in ours.items()]
+
+    def row(self, number: int, seen: Seen) -> dict[str, Any]:
+        pictures = [self.save(seen.image, f"row-{number:02d}-image", "image"), self.overlay(number, seen, "parts")]
+        if self.other:
+            pictures.append(self.overlay(number, self.other.rows[number], "other"))
+        if seen.restored:
+            pictures.append(self.save(seen.restored, f"row-{number:02d}-restored", "restoration"))
+        shown = ", ".join(str(part.index) for part in seen.present)
+        return {"name": seen.name, "pictures": pictures, "caption": f"parts {shown}" if shown else "no part found"}
+
+    def overlay(self, number: int, seen: Seen, kind: str) -> dict[str, Any]:
+        findings = self.other if kind == "other" and self.other else self.findings
+        picture = draw_overlay(seen.image, seen.mask, findings.num_parts, legend=False)
+        return self.save(picture, f"row-{number:02d}-{kind}", kind)
+
+    def part(self, use: PartUse) -> dict[str, Any]:
+        text = (f"In {use.share:.0%} of the images; {use.area:.1%} of the picture on average; "
+                f"mean certainty {use.confidence:.0%}.") if use.images else "In none of the images."
+        pictures = [self.save(part_crop(seen, part), f"{part_name(use.index)}-{i}", f"{seen.name}, certainty {sure:.0%}")
+                    for i, (sure, seen, part) in enumerate(use.best)]
+        return {"name": part_name(use.index), "colour": swatch(use.index), "text": text, "pictures": pictures,
+                "unused": use.unused}
+
+    def attention(self, number: int, seen: Seen) -> dict[str, Any]:
+        pictures = [self.save(seen.image, f"attention-{number}-image", "image")]
+        pictures += [self.save(attention_map(seen, part.index - 1), f"attention-{number}-{part.index}", part.name)
+                     for part in seen.present]
+        return {"name": seen.name, "pictures": pictures}
+
+    def save(self, picture: Image.Image, name: str, alt: str) -> dict[str, Any]:
+        file = f"images/{name}.jpg"
+        picture.save(self.folder / file, quality=88)
+        return {"file": file, "width": picture.width, "height": picture.height, "alt": alt}
+
+
+def facts(run: Run | None, findings: Findings | None) -> dict[str, str]:
+    """The headline figures of a run."""
+    if run is None or findings is None:
+        return {}
+    records = list(run.records())
+    trained = [record for record in records if "total" in record]
+    used = sum(not part.unused for part in findings.parts)
+    found = {"parts in use": f"{used} of {findings.num_parts}", "parts an image": f"{findings.mean_parts:.1f}"}
+    if trained:
+        found["steps"] = f"{trained[-1]['step']}"
+        found["minutes of training"] = f"{trained[-1]['minutes']:.1f}"
+        found["loss at the end"] = f"{trained[-1]['total']:.2f}"
+    for record in (record for record in records if "evaluation" in record):
+        for key, title in EVALUATED.items():
+            if record.get(key) is not None:
+                found[f"{title}, {record['evaluation']} {record.get('split', '')}".strip()] = f"{record[key]:.1f}"
+    return found
