@@ -2,8 +2,8 @@
 
     python scripts/make_assets.py WEIGHTS [--photos FOLDER]
 
-WEIGHTS holds `vit_small_patch14_dinov2.safetensors` and `vgg19_features.safetensors` (assets/README.md says where
-they are from). With --photos, features of 50 of its images are compared to those of the originals.
+WEIGHTS holds `vit_small_patch14_dinov2.safetensors` and `vgg19_features.safetensors`; assets/README.md says
+where they are from. With --photos, features of 50 of its images are compared to those of the originals.
 """
 
 from __future__ import annotations
@@ -36,27 +36,30 @@ def make(originals: Path) -> None:
         with safe_open(source, "pt") as file:
             origin = file.metadata()["origin"]
         digest = hashlib.sha256(source.read_bytes()).hexdigest()
-        metadata = {"format": "pt", "origin": origin, "original_sha256": digest, "made_by": "scripts/make_assets.py"}
+        metadata = {"format": "pt", "origin": origin, "original_sha256": digest, "made_by": Path(__file__).name}
         save_file(int8.pack(load_file(source), keep), target, metadata)
-        total += target.stat().st_size
-        print(f"{target.name}: {target.stat().st_size / 1e6:.1f} MB from {source.stat().st_size / 1e6:.1f} MB")
+        target.chmod(0o644)
+        size = target.stat().st_size
+        total += size
+        print(f"{target.name}: {size / 1e6:.1f} MB from {source.stat().st_size / 1e6:.1f} MB")
     if total > LIMIT:
         raise SystemExit(f"{total:,} bytes together; at most {LIMIT:,} are wanted.")
 
 
 def measure(originals: Path, photos: Path, count: int = 50) -> None:
+    from mpae.data.geometry import squash
     from mpae.data.images import read_picture
-    from mpae.data.source import to_square
 
     files = sorted(photos.rglob("*.jpg"))
     files = files[:: max(1, len(files) // count)][:count]
-    images = torch.stack([to_square(read_picture(file, file.name).image, 224) for file in files])  # (B, 3, 224, 224)
+    pictures = [read_picture(file, file.name).image for file in files]
+    images = torch.stack([squash(picture, 224) for picture in pictures])  # (B, 3, 224, 224)
 
     truth, ours = (vit_features(weights, images) for weights in
                    (load_file(original(originals, assets.VIT_SMALL)), assets.load_vit_small()))
     cosine = torch.cosine_similarity(truth, ours, dim=1).flatten()  # (B*N,)
-    print(f"ViT-S/14, {len(cosine):,} patches of {len(files)} photos: cosine to fp16 {cosine.mean():.5f} on average, "
-          f"{cosine.quantile(0.01):.5f} at the 1st percentile, {cosine.min():.5f} at worst")
+    print(f"ViT-S/14, {len(cosine):,} patches of {len(files)} photos: cosine to fp16 {cosine.mean():.5f} on "
+          f"average, {cosine.quantile(0.01):.5f} at the 1st percentile, {cosine.min():.5f} at worst")
 
     pairs = zip(vgg_features(load_file(original(originals, assets.VGG19)), images),
                 vgg_features(assets.load_vgg19(), images), strict=True)
@@ -95,7 +98,8 @@ def vgg_features(weights: dict[str, Tensor], images: Tensor) -> list[Tensor]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
     parser.add_argument("weights", type=Path)
     parser.add_argument("--photos", type=Path)
     arguments = parser.parse_args()

@@ -32,7 +32,7 @@ def shared() -> Path:
     return SHARED
 
 
-@pytest.fixture()
+@pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """A folder of twelve small photos, some in a sub-folder."""
     folder = tmp_path / "photos"

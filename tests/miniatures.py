@@ -123,8 +123,8 @@ def write_celeba(root: Path, images: int = 24, seed: int = 0, flat: bool = False
     written.splits["fit"] = [name for name in mafl_train if name in large]
     written.splits["test"] = [name for name in mafl_test if name in large]
 
-    points_header = " ".join(f"{point}_{axis}" for point in ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
-                             for axis in "xy")
+    landmark_names = ("lefteye", "righteye", "nose", "leftmouth", "rightmouth")
+    points_header = " ".join(f"{point}_{axis}" for point in landmark_names for axis in "xy")
     files = {
         "Anno/list_landmarks_celeba.txt": [str(images), points_header, *landmarks],
         "Anno/list_bbox_celeba.txt": [str(images), "image_id x_1 y_1 width height", *boxes],
@@ -148,9 +148,10 @@ class PartImageNet:
 CATEGORIES = [(thing, part) for thing, parts in {
     "Quadruped": ("Head", "Body", "Foot", "Tail"), "Biped": ("Head", "Body", "Hand", "Foot", "Tail"),
     "Fish": ("Head", "Body", "Fin", "Tail"), "Bird": ("Head", "Body", "Wing", "Foot", "Tail"),
-    "Snake": ("Head", "Body"), "Reptile": ("Head", "Body", "Foot", "Tail"), "Car": ("Body", "Tier", "Side Mirror"),
-    "Bicycle": ("Head", "Body", "Seat", "Tier"), "Boat": ("Body", "Sail"),
-    "Aeroplane": ("Head", "Body", "Wing", "Engine", "Tail"), "Bottle": ("Body", "Mouth"),
+    "Snake": ("Head", "Body"), "Reptile": ("Head", "Body", "Foot", "Tail"),
+    "Car": ("Body", "Tier", "Side Mirror"), "Bicycle": ("Head", "Body", "Seat", "Tier"),
+    "Boat": ("Body", "Sail"), "Aeroplane": ("Head", "Body", "Wing", "Engine", "Tail"),
+    "Bottle": ("Body", "Mouth"),
 }.items() for part in parts]
 
 
@@ -159,15 +160,16 @@ def rectangle(x: int, y: int, width: int, height: int) -> list[int]:
     return [x, y, x + width, y, x + width, y + height, x, y + height]
 
 
-def annotate(number: int, image: int, part: int, rectangles: list[tuple[int, int, int, int]]) -> dict[str, Any]:
-    x, y = min(box[0] for box in rectangles), min(box[1] for box in rectangles)
-    right, bottom = max(box[0] + box[2] for box in rectangles), max(box[1] + box[3] for box in rectangles)
+def annotate(number: int, image: int, part: int, boxes: list[tuple[int, int, int, int]]) -> dict[str, Any]:
+    """A COCO annotation of one polygon for each box (x, y, width, height)."""
+    x, y = min(box[0] for box in boxes), min(box[1] for box in boxes)
+    right, bottom = max(box[0] + box[2] for box in boxes), max(box[1] + box[3] for box in boxes)
     return {"id": number, "image_id": image, "category_id": part, "iscrowd": 0,
-            "segmentation": [rectangle(*box) for box in rectangles], "bbox": [x, y, right - x, bottom - y],
-            "area": sum(box[2] * box[3] for box in rectangles)}
+            "segmentation": [rectangle(*box) for box in boxes], "bbox": [x, y, right - x, bottom - y],
+            "area": sum(box[2] * box[3] for box in boxes)}
 
 
-def coco(images: list[dict[str, Any]], annotations: list[dict[str, Any]], first_id: int = 0) -> dict[str, Any]:
+def coco(images: list[Any], annotations: list[Any], first_id: int = 0) -> dict[str, Any]:
     categories = [{"id": number + first_id, "name": f"{thing} {part}", "supercategory": thing}
                   for number, (thing, part) in enumerate(CATEGORIES)]
     return {"images": images, "annotations": annotations, "categories": categories}
@@ -195,12 +197,14 @@ class _Figures:
         labels = np.full((height, width), 40, dtype=np.uint8)
         labels[top:bottom, left:middle], labels[top:bottom, middle:right] = head, head + 1
         halves = ((left, middle, head), (middle, right, head + 1))
-        self.annotations += [annotate(2 * number + i, number, part + first_id, [(a, top, b - a, bottom - top)])
-                             for i, (a, b, part) in enumerate(halves)]
+        self.annotations += [
+            annotate(2 * number + i, number, part + first_id, [(start, top, end - start, bottom - top)])
+            for i, (start, end, part) in enumerate(halves)]
         self.labels[path.name] = labels
 
 
-def write_partimagenet_ood(root: Path, images: int = 10, seed: int = 0, prepared: bool = False) -> PartImageNet:
+def write_partimagenet_ood(root: Path, images: int = 10, seed: int = 0,
+                           prepared: bool = False) -> PartImageNet:
     """The archive's train/ and train.json with the public split file, or the two files prepared from them."""
     figures = _Figures(seed)
     rows = []
@@ -242,8 +246,8 @@ def write_partimagenet_seg(root: Path, images: int = 6, seed: int = 0, first_id:
         if polygons:
             write_json(folder / f"{split}.json", coco(figures.images, figures.annotations, first_id))
             continue
-        write_json(folder / f"{split}.json", {image["file_name"]: {"height": image["height"], "width": image["width"]}
-                                              for image in figures.images})
+        write_json(folder / f"{split}.json", {
+            image["file_name"]: {key: image[key] for key in ("height", "width")} for image in figures.images})
         for image in figures.images:
             nothing = np.full((image["height"], image["width"]), 40, dtype=np.uint8)
             labels = figures.labels.get(image["file_name"], nothing)

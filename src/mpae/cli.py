@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -27,13 +27,26 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, ma
 
 
 @app.command(rich_help_panel="Verbs")
+def demo(
+    folder: Annotated[Path, typer.Option("--out", "-o", help="where to put run, pictures and report")] = Path("demo"),
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Everything once, on images that it draws itself: learn parts, measure them, show them."""
+    from mpae.verbs.demo import demo_verb
+
+    speak(quiet)
+    demo_verb(folder, overwrite, Console(stderr=True, quiet=quiet), out)
+
+
+@app.command(rich_help_panel="Verbs")
 @with_settings()
 def fit(
-    images: Annotated[Optional[Path], typer.Argument(metavar="IMAGES", help="a folder of images")] = None,
-    out_folder: Annotated[Optional[Path], typer.Option("--out", "-o", help="the run folder to make")] = None,
-    preset: Annotated[Optional[str], typer.Option(help="laptop or paper; the default follows the machine")] = None,
-    config_file: Annotated[Optional[Path], typer.Option("--config", help="a YAML file of settings")] = None,
-    assignments: Annotated[Optional[list[str]], typer.Option(
+    images: Annotated[Path | None, typer.Argument(metavar="IMAGES", help="a folder of images")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="the run folder to make")] = None,
+    preset: Annotated[str | None, typer.Option(help="laptop or paper; the default follows the machine")] = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="a YAML file of settings")] = None,
+    assignments: Annotated[list[str] | None, typer.Option(
         "--set", metavar="SECTION.KEY=VALUE", help="any setting; `mpae settings` lists them")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     overwrite: Overwrite = False,
@@ -50,16 +63,16 @@ def fit(
 
 @app.command(rich_help_panel="Verbs")
 def evaluate(
-    run: Annotated[Optional[Path], typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")] = None,
+    run: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")] = None,
     dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")] = ...,  # type: ignore
-    root_folder: Annotated[Optional[Path], typer.Option("--root", help="folder of the downloaded benchmark")] = None,
+    root_folder: Annotated[Path | None, typer.Option("--root", help="folder of the downloaded benchmark")] = None,
     split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
-    json_file: Annotated[Optional[Path], typer.Option("--json", help="write all figures to this file")] = None,
-    limit: Annotated[Optional[int], typer.Option(min=1, help="only so many images, spread over the split")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,
-    baseline: Annotated[Optional[str], typer.Option(help="instead of a run: dino-kmeans")] = None,
-    parts: Annotated[Optional[int], typer.Option(min=1, max=1000, help="K of the baseline")] = None,
+    baseline: Annotated[str | None, typer.Option(help="instead of a run: dino-kmeans")] = None,
+    parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="images that go through the model together")] = 32,
     workers: Annotated[int, typer.Option(min=0, help="processes that decode images")] = 2,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="keep frozen features for the next "
@@ -72,6 +85,21 @@ def evaluate(
     speak(quiet)
     evaluate_verb(run, dataset, root_folder, split, json_file, limit, nme, baseline, parts, batch_size, workers,
                   cache, Console(stderr=True, quiet=quiet), out)
+
+
+@app.command(rich_help_panel="Verbs")
+def report(
+    run: RunFolder,
+    images: Annotated[Path | None, typer.Option(help="a folder of images; else those of its training")] = None,
+    against: Annotated[Path | None, typer.Option(metavar="RUN2", help="another run to compare with")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="how many images to look at")] = 200,
+    quiet: Quiet = False,
+) -> None:
+    """Write RUN/report/index.html: figures, every part, presence, restorations, attention, training."""
+    from mpae.verbs.report import report_verb
+
+    speak(quiet)
+    report_verb(run, images, against, limit, Console(stderr=True, quiet=quiet), out)
 
 
 @app.command(rich_help_panel="Lists")

@@ -6,18 +6,21 @@ the documentation are all generated from the classes below.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
 from mpae.errors import MPAEError
+from mpae.plain_yaml import parse_yaml, read_yaml
+from mpae.wording import bad_values, short, unknown_options
 
 Reading = Literal["released", "paper"]
+Share = Annotated[float, Field(ge=0, le=1)]
+Weight = Annotated[float, Field(ge=0)]
 
 
 def setting(default: Any, help: str, flag: str | None = None, **limits: Any) -> Any:
@@ -26,7 +29,17 @@ def setting(default: Any, help: str, flag: str | None = None, **limits: Any) -> 
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _truth_is_no_number(cls, value: Any, info: ValidationInfo) -> Any:
+        """Pydantic reads true as 1; whoever writes `epochs: yes` did not mean one epoch."""
+        inside = value if isinstance(value, list) else [value]
+        annotation = str(cls.model_fields[info.field_name or ""].annotation)
+        if "bool" not in annotation and any(isinstance(item, bool) for item in inside):
+            raise ValueError("a value other than true or false")
+        return value
 
 
 class DataSettings(Section):
@@ -34,9 +47,11 @@ class DataSettings(Section):
 
     dataset: str = setting("folder", "which dataset; `mpae datasets` lists them", "--dataset")
     root: str | None = setting(None, "folder of the images or of the downloaded benchmark", "--root")
-    image_size: int = setting(224, "side of the square network input in pixels", "--image-size", ge=14, le=4096)
+    image_size: int = setting(224, "side of the square network input in pixels", "--image-size",
+                              ge=14, le=4096)
     validation: float = setting(0.0, "share of the training images set aside for validation", ge=0, lt=0.9)
-    synthetic_images: int = setting(600, "images that `--dataset synthetic` draws for training", ge=2)
+    synthetic_images: int = setting(600, "images that `--dataset synthetic` draws for training",
+                                    ge=2, le=1_000_000)
     workers: int | None = setting(None, "processes that decode images; one for each core if not given",
                                   "--workers", ge=0, le=256)
 
@@ -45,21 +60,23 @@ class BackboneSettings(Section):
     """The frozen ViT that gives the feature map."""
 
     name: str = setting("bundled", "bundled, a named backbone, any timm ViT, or a weights file", "--backbone")
-    architecture: str | None = setting(None, "timm name for a weights file whose architecture is not recognised")
+    architecture: str | None = setting(
+        None, "timm name for a weights file whose architecture is not recognised")
 
 
 class ModelSettings(Section):
     """The trainable blocks of the paper's Fig. 2."""
 
-    num_parts: int = setting(8, "K, the number of parts; the background is not counted", "--parts", ge=1, le=1000)
-    dim: int = setting(256, "C, the width of descriptors and features", ge=8)
-    partformer_layers: int = setting(6, "layers of the ViT that makes the part descriptors", ge=1)
-    partformer_heads: int = setting(8, "attention heads of that ViT", ge=1)
-    encoder_layers: int = setting(2, "layers of the encoder of visible patches (Table 8)", ge=1)
-    decoder_layers: int = setting(2, "layers of the decoder that restores the image (Table 9)", ge=1)
-    restoration_heads: int = setting(4, "attention heads of encoder and decoder", ge=1)
+    num_parts: int = setting(8, "K, the number of parts; the background is not counted", "--parts",
+                             ge=1, le=1000)
+    dim: int = setting(256, "C, the width of descriptors and features", ge=8, le=8192)
+    partformer_layers: int = setting(6, "layers of the ViT that makes the part descriptors", ge=1, le=100)
+    partformer_heads: int = setting(8, "attention heads of that ViT", ge=1, le=128)
+    encoder_layers: int = setting(2, "layers of the encoder of visible patches (Table 8)", ge=1, le=100)
+    decoder_layers: int = setting(2, "layers of the decoder that restores the image (Table 9)", ge=1, le=100)
+    restoration_heads: int = setting(4, "attention heads of encoder and decoder", ge=1, le=128)
     mask_ratio: float = setting(0.9, "r, the share of patches hidden from the encoder (Table 5)", ge=0, le=1)
-    pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1)
+    pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
 
 
 class LossSettings(Section):
@@ -69,7 +86,8 @@ class LossSettings(Section):
             + distribution (variation L_v + entropy L_e) + border L_border
     """
 
-    reading: Reading = setting("released", "where paper and released implementation disagree, which to follow")
+    reading: Reading = setting(
+        "released", "where paper and released implementation disagree, which to follow")
     restoration: float = setting(1.0, "weight of L_r, Eq. 3", ge=0)
     presence: float = setting(1.0, "lambda_p, weight of L_f + L_b", ge=0)
     foreground: float = setting(1.0, "weight of L_f within presence, Eq. 4", ge=0)
@@ -85,41 +103,43 @@ class LossSettings(Section):
     border: float = setting(0.0, "weight of the border prior (ours, not the paper's)", ge=0)
     scale: float = setting(20.0, "s of L_s", gt=0)
     margin: float = setting(0.5, "m of L_s, in radians", ge=0, lt=1.57)
-    pixel: float | None = setting(None, "weight of the pixel L1 within L_r; 0.1 (released) or 0.5 (paper)", ge=0)
-    perceptual: tuple[float, float, float, float, float] | None = setting(
+    pixel: float | None = setting(
+        None, "weight of the pixel L1 within L_r; 0.1 (released) or 0.5 (paper)", ge=0)
+    perceptual: tuple[Weight, Weight, Weight, Weight, Weight] | None = setting(
         None, "weights of VGG-19 relu1_1 to relu5_1 within L_r; 0.5 each (released) or 0.1 each (paper)")
 
 
 class TrainingSettings(Section):
     """Optimisation, hardware and when to stop."""
 
-    epochs: int = setting(100, "passes over the images", "--epochs", ge=1)
+    epochs: int = setting(100, "passes over the images", "--epochs", ge=1, le=1_000_000)
     max_steps: int | None = setting(None, "stop after this many steps, if that is sooner", ge=1)
     max_minutes: float | None = setting(None, "stop after this many minutes, if that is sooner; the learning "
                                         "rate then decays by time", "--max-minutes", gt=0)
-    batch_size: int = setting(64, "images a step, over all devices", "--batch-size", ge=1)
+    batch_size: int = setting(64, "images a step, over all devices", "--batch-size", ge=1, le=65_536)
     group_size: int = setting(8, "G, images in which every part should appear once; 64 for many categories",
-                              "--group-size", ge=1)
+                              "--group-size", ge=1, le=65_536)
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
-    milestones: tuple[float, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
+    milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
     decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
     clip_norm: float = setting(2.0, "largest norm of the gradient", gt=0)
-    seed: int = setting(0, "everything random derives from it", "--seed", ge=0)
-    devices: int = setting(1, "processes on the CPU, or GPUs, on each node", "--devices", ge=1)
-    nodes: int = setting(1, "machines", ge=1)
+    seed: int = setting(0, "everything random derives from it", "--seed", ge=0, le=2**32 - 1)
+    devices: int = setting(1, "processes on the CPU, or GPUs, on each node", "--devices", ge=1, le=1024)
+    nodes: int = setting(1, "machines", ge=1, le=10_000)
     accelerator: Literal["auto", "cpu", "gpu"] = setting("auto", "where to train")
-    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = setting("32-true", "arithmetic of the forward pass")
+    precision: Literal["32-true", "16-mixed", "bf16-mixed"] = setting(
+        "32-true", "arithmetic of the forward pass")
     checkpoint_minutes: float = setting(2.0, "minutes between checkpoints", gt=0)
 
 
 class CacheSettings(Section):
     """Frozen features, computed once for each image and view."""
 
-    enabled: bool | None = setting(None, "keep frozen features on disk; on for a CPU, off for a GPU if not given",
-                                   "--cache/--no-cache")
+    enabled: bool | None = setting(
+        None, "keep frozen features on disk; on for a CPU, off for a GPU if not given", "--cache/--no-cache")
     views: int = setting(4, "augmented views an image when features are kept", ge=1, le=1000)
-    limit_gb: float = setting(20.0, "largest size of the cache", gt=0)
+    limit_gb: float = setting(20.0, "largest size of the cache", gt=0, le=1_000_000)
     folder: str | None = setting(None, "where the cache lives; the user's cache folder if not given")
 
 
@@ -180,13 +200,13 @@ def resolve(preset: str, file: Path | None = None, overrides: Mapping[str, Any] 
         raise MPAEError(f"Unknown preset '{preset}'; choose one of: {', '.join(PRESETS)}.")
     values = _nested(PRESETS[preset])
     if file is not None:
-        values = _merged(values, read_yaml(file))
+        values = _merged(values, _sections(read_yaml(file)))
     return _validated(_merged(values, _nested(overrides or {})), str(file or "the settings"))
 
 
 def load(file: Path) -> Config:
     """A `config.yaml` that holds settings only."""
-    return _validated(read_yaml(file), str(file))
+    return _validated(_sections(read_yaml(file)), str(file))
 
 
 def from_mapping(values: Mapping[str, Any], source: str) -> Config:
@@ -194,31 +214,12 @@ def from_mapping(values: Mapping[str, Any], source: str) -> Config:
     return _validated(values, source)
 
 
-def read_yaml(file: Path) -> dict[str, Any]:
-    try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MPAEError(f"No settings file '{file}'.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise MPAEError(f"'{file}' is not YAML: {' '.join(str(error).split())}.") from None
-    except OSError as error:
-        raise MPAEError(f"Cannot read '{file}': {error.strerror}.") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise MPAEError(f"'{file}' holds a {type(content).__name__}; expected sections such as 'model:'.")
-    return content
-
-
 def parse_assignment(text: str) -> tuple[str, Any]:
     """``section.key=value`` of ``--set``, the value read as YAML."""
     key, equals, value = text.partition("=")
-    if not equals:
-        raise MPAEError(f"--set '{text}' has no '='; write --set section.key=value.")
-    try:
-        return key.strip(), yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise MPAEError(f"--set '{text}': the value is not YAML.") from None
+    if not equals or not key.strip():
+        raise MPAEError(f"--set '{short(text)}' assigns nothing; write --set section.key=value.")
+    return key.strip(), parse_yaml(value, f"The value of --set {short(key)}")
 
 
 def all_settings() -> Iterator[tuple[str, FieldInfo]]:
@@ -228,14 +229,16 @@ def all_settings() -> Iterator[tuple[str, FieldInfo]]:
             yield f"{section}.{key}", inner
 
 
+def _sections(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A section whose lines are all commented out is an empty one."""
+    return {name: {} if section is None else section for name, section in content.items()}
+
+
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for name, value in values.items():
         section, _, key = name.partition(".")
-        if not key:
-            tree[section] = value
-        else:
-            tree.setdefault(section, {})[key] = value
+        tree = _merged(tree, {section: {key: value} if key else value})
     return tree
 
 
@@ -250,13 +253,11 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 def _validated(values: Mapping[str, Any], source: str) -> Config:
     unknown = _unknown_keys(values)
     if unknown:
-        known = [name for name, _ in all_settings()]
-        raise MPAEError("; ".join(_did_you_mean(name, known, source) for name in unknown) + ".")
+        raise MPAEError(unknown_options(unknown, [name for name, _ in all_settings()], source))
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
-        problems = [_problem(detail) for detail in error.errors(include_url=False)]
-        raise MPAEError(f"In {source}: {'; '.join(problems)}.") from None
+        raise MPAEError(f"In {source}: {bad_values(error.errors(include_url=False))}.") from None
     _check_groups(config.training)
     return config
 
@@ -266,25 +267,11 @@ def _unknown_keys(values: Mapping[str, Any]) -> list[str]:
     for section, content in values.items():
         field = Config.model_fields.get(section) if isinstance(section, str) else None
         if field is None:
-            unknown.append(str(section))
+            unknown.append(short(section))
         elif isinstance(content, Mapping):
             known = field.annotation.model_fields  # type: ignore[union-attr]
-            unknown += [f"{section}.{key}" for key in content if key not in known]
+            unknown += [f"{section}.{short(key)}" for key in content if key not in known]
     return unknown
-
-
-def _did_you_mean(name: str, known: list[str], source: str) -> str:
-    by_key = {full.partition(".")[2]: full for full in known} | {full: full for full in known}
-    near = difflib.get_close_matches(name, by_key, n=1, cutoff=0.5) or difflib.get_close_matches(
-        name.rpartition(".")[2], by_key, n=1, cutoff=0.5)
-    hint = f"; did you mean '{by_key[near[0]]}'?" if near else "; `mpae settings` lists all"
-    return f"Unknown option '{name}' in {source}{hint}".rstrip("?") + ("?" if near else "")
-
-
-def _problem(detail: Any) -> str:
-    name = ".".join(str(part) for part in detail["loc"])
-    message = detail["msg"]
-    return f"{name} is {detail['input']!r}: {message[0].lower()}{message[1:]}"
 
 
 def nearest_multiples(value: int, of: int) -> str:

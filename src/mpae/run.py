@@ -12,19 +12,22 @@ RUN/
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import io
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 
 from mpae import __version__, config
 from mpae.config import Config
 from mpae.errors import MPAEError
+from mpae.wording import short
 
 FORMAT = 1  # of the folder; a newer one is refused with a sentence
 
@@ -52,7 +55,6 @@ class Run:
     def create(cls, folder: str | Path, settings: Config, facts: Mapping[str, Any]) -> Run:
         """A new run folder; `facts` are what the settings do not say, such as the backbone's fingerprint."""
         run = cls(folder)
-        run.folder.mkdir(parents=True, exist_ok=True)
         content = {"format": FORMAT, "version": __version__, "seed": settings.training.seed, **facts,
                    "settings": settings.model_dump(mode="json")}
         write_text(run.config_file, yaml.safe_dump(content, sort_keys=False))
@@ -62,25 +64,25 @@ class Run:
     def open(cls, folder: str | Path) -> Run:
         """An existing run folder, checked to be one."""
         run = cls(folder)
-        if not run.folder.is_dir():
+        if not os.path.isdir(run.folder):
             raise MPAEError(f"No run folder '{run}'; `mpae fit IMAGES --out {run}` makes one.")
-        if not run.config_file.is_file():
+        if not os.path.isfile(run.config_file):
             raise MPAEError(f"'{run}' is not a run folder: it has no config.yaml.")
         run.content()
         return run
 
     def exists(self) -> bool:
-        return self.config_file.exists()
+        return os.path.lexists(self.config_file)
 
     def content(self) -> dict[str, Any]:
         """All of config.yaml."""
         content = config.read_yaml(self.config_file)
         found = content.get("format")
-        if not isinstance(found, int) or not isinstance(content.get("settings"), dict):
-            raise MPAEError(f"'{self.config_file}' was not written by mpae: it needs 'format' and 'settings'.")
+        if type(found) is not int or found < 1 or not isinstance(content.get("settings"), dict):
+            raise MPAEError(f"'{self.config_file}' is not mpae's: expected 'format' and 'settings'.")
         if found > FORMAT:
-            raise MPAEError(f"'{self}' was written by a newer mpae ({content.get('version')}); this one is "
-                            f"{__version__}: upgrade it to read this run.")
+            raise MPAEError(f"'{self}' was written by a newer mpae ({short(content.get('version'))}); "
+                            f"this one is {__version__}: upgrade it to read this run.")
         return content
 
     def config(self) -> Config:
@@ -96,87 +98,139 @@ class Run:
     # -- weights and training state
 
     def save_weights(self, weights: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
-        from safetensors.torch import save_file
+        from safetensors.torch import save
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-        write_beside(self.weights_file, lambda path: save_file(tensors, path, dict(metadata)))
+        content = save(tensors, dict(metadata))
+        self._sweep(self.weights_file)
+        write_beside(self.weights_file, lambda path: path.write_bytes(content))
 
     def load_weights(self) -> dict[str, Any]:
-        from safetensors import SafetensorError
         from safetensors.torch import load_file
 
-        if not self.weights_file.is_file():
+        if not os.path.isfile(self.weights_file):
             raise MPAEError(f"'{self}' is unfinished: it has no model.safetensors; "
                             f"`mpae fit --resume --out {self}` goes on with it.")
         try:
             return load_file(self.weights_file)
-        except (SafetensorError, OSError, ValueError) as error:
-            raise MPAEError(f"'{self.weights_file}' cannot be read as safetensors: {error}.") from None
+        except Exception as error:  # SafetensorError, or what torch makes of a header that lies
+            raise MPAEError(f"'{self.weights_file}' is damaged or not safetensors ({short(error)}); "
+                            "copy it again, or train the run anew.") from None
 
     def save_checkpoint(self, state: Mapping[str, Any]) -> None:
         import torch
 
-        write_beside(self.checkpoint_file, lambda path: torch.save(dict(state), path))
+        content = io.BytesIO()  # torch hides a full disk behind an error of its own
+        torch.save(dict(state), content)
+        self._sweep(self.checkpoint_file)
+        write_beside(self.checkpoint_file, lambda path: path.write_bytes(content.getbuffer()))
 
     def load_checkpoint(self) -> dict[str, Any]:
+        """Tensors and numbers only: a file that holds other objects could run code, and is refused."""
         import pickle
 
         import torch
 
+        if not os.path.isfile(self.checkpoint_file):
+            raise MPAEError(f"'{self}' has no checkpoint to resume from; start it anew with --overwrite.")
         try:
             state = torch.load(self.checkpoint_file, map_location="cpu", weights_only=True)
-        except FileNotFoundError:
-            raise MPAEError(f"'{self}' has no checkpoint to resume from; start it anew with --overwrite.") from None
-        except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, OSError) as error:
-            reason = " ".join(str(error).split())[:200]
-            raise MPAEError(f"'{self.checkpoint_file}' is not a checkpoint of mpae: {reason}") from None
-        if not isinstance(state, dict) or "step" not in state:
-            raise MPAEError(f"'{self.checkpoint_file}' is not a checkpoint of mpae: it holds no step.")
-        return state
+        except pickle.UnpicklingError:
+            raise MPAEError(f"'{self.checkpoint_file}' is refused: it is no checkpoint of mpae, or it holds "
+                            "objects that could run code; start the run anew with --overwrite.") from None
+        except Exception as error:  # a torn or damaged archive raises whatever its reader stumbles over
+            raise MPAEError(f"'{self.checkpoint_file}' is damaged ({short(error)}); "
+                            "start the run anew with --overwrite.") from None
+        kinds: dict[str, tuple[type, ...]] = {
+            "step": (int,), "minutes": (int, float), "model": (dict,), "optimizer": (dict,)}
+        if isinstance(state, dict) and all(isinstance(state.get(key), kind) for key, kind in kinds.items()):
+            return state
+        raise MPAEError(f"'{self.checkpoint_file}' is not a checkpoint of mpae: expected {', '.join(kinds)}.")
+
+    def _sweep(self, path: Path) -> None:
+        """Remove what a process that was killed left of this file; one process at a time writes a run."""
+        for left in path.parent.glob(f".{path.name}.*.part"):
+            with contextlib.suppress(OSError):
+                left.unlink()
 
     # -- logs
 
     def log(self, record: Mapping[str, Any]) -> None:
         """One line of metrics.jsonl."""
-        with self.metrics_file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        line = json.dumps(record) + "\n"
+        try:
+            with self.metrics_file.open("ab+") as file:
+                if file.tell() and not _ends_a_line(file):
+                    line = "\n" + line  # the last line was torn by a kill
+                file.write(line.encode())
+        except OSError as error:
+            raise cannot_write(self.metrics_file, error) from None
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """The lines of metrics.jsonl; a last line that was torn by a kill is left out."""
-        if not self.metrics_file.is_file():
+        """The lines of metrics.jsonl; one that was torn by a kill is left out."""
+        if not os.path.isfile(self.metrics_file):
             return
         with self.metrics_file.open(encoding="utf-8", errors="replace") as file:
             for line in file:
                 try:
                     record = json.loads(line)
-                except ValueError:
+                except (ValueError, RecursionError):
                     continue
                 if isinstance(record, dict):
                     yield record
 
     def forget_after(self, step: int) -> None:
-        """Drop logged steps past a checkpoint, so that a resumed run logs each step once."""
-        kept = [record for record in self.records() if record.get("step", 0) <= step or "evaluation" in record]
-        write_text(self.metrics_file, "".join(json.dumps(record) + "\n" for record in kept))
+        """Drop what was logged past a checkpoint, so that a resumed run logs each step once."""
+        def kept(record: Mapping[str, Any]) -> bool:
+            logged = record.get("step", 0)
+            return isinstance(logged, (int, float)) and logged <= step
+
+        lines = [json.dumps(record) + "\n" for record in self.records() if kept(record)]
+        write_text(self.metrics_file, "".join(lines))
+
+    def note_skipped(self, skipped: Mapping[str, str]) -> None:
+        """One line of skipped.txt for each image, whatever its name is made of."""
+        lines = [f"{one_line(name)}\t{one_line(reason)}\n" for name, reason in skipped.items()]
+        try:
+            with self.skipped_file.open("a", encoding="utf-8") as file:
+                file.writelines(lines)
+        except OSError as error:
+            raise cannot_write(self.skipped_file, error) from None
+
+
+def one_line(text: str) -> str:
+    """Text that a line of a UTF-8 file can hold: names may have line breaks, or bytes that are no UTF-8."""
+    return text if text.isprintable() else repr(text)
+
+
+def _ends_a_line(file: IO[bytes]) -> bool:
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) == b"\n"
 
 
 def write_beside(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file beside its place and rename it there: nobody ever sees half of it."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    name = os.fsdecode(os.fsencode(path.name)[:200])  # at most 255 bytes with what is added
+    beside = path.with_name(f".{name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(beside)
         os.replace(beside, path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        if error.errno == errno.ENOSPC:
-            raise MPAEError(f"The disk is full: '{path}' could not be written; "
-                            f"{'its last good version stays' if path.exists() else 'free some space'}.") from None
-        raise MPAEError(f"Cannot write '{path}': {error.strerror or error}.") from None
-    except BaseException:
-        beside.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        if isinstance(error, OSError):
+            raise cannot_write(path, error) from None
         raise
 
 
+def cannot_write(path: Path, error: OSError) -> MPAEError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        now = "its last good version stays; free some space" if os.path.exists(path) else "free some space"
+        return MPAEError(f"The disk is full: '{path}' could not be written; {now}.")
+    return MPAEError(f"Cannot write '{path}': {error.strerror or error}.")
+
+
 def write_text(path: Path, text: str) -> None:
-    write_beside(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+    """Text in UTF-8; what UTF-8 cannot hold, bytes of strange file names, is written as escapes."""
+    write_beside(path, lambda beside: beside.write_text(text, encoding="utf-8", errors="backslashreplace"))

@@ -152,7 +152,7 @@ MISTAKES = {
     "batch": (["photos", "--batch-size", "5"], "batch_size 5 is not a multiple of group_size 2; use 4 or 6"),
     "unknown settings": (["photos", "--set", "model.mask_ration=1", "--set", "lose.border=1"],
                          "did you mean 'model.mask_ratio'"),
-    "unknown backbone": (["photos", "--backbone", "dinov9", "--set", "backbone.architecture=null"], "dinov2-vitb14-reg"),
+    "unknown backbone": (["photos", "--backbone", "dinov9"], "dinov2-vitb14-reg"),
     "unknown dataset": (["--dataset", "cubs", "--root", "photos"], "did you mean 'cub'"),
     "nothing to resume": (["photos", "--resume"], "holds no run"),
     "preset": (["photos", "--preset", "phone"], "Unknown preset 'phone'"),

@@ -43,5 +43,5 @@ def test_palette_indices_are_labels(tmp_path: Path) -> None:
     image.putpalette([255 - i // 3 for i in range(768)])
     image.save(tmp_path / "a.png")
     np.testing.assert_array_equal(read_labels(tmp_path / "a.png", (4, 3), "a.jpg"), labels)
-    with pytest.raises(MPAEError, match=r"has 4 x 3 pixels but its image 'a.jpg' has 3 x 4; masks and images"):
+    with pytest.raises(MPAEError, match=r"has 4 x 3 pixels but its image 'a.jpg' has 3 x 4; masks"):
         read_labels(tmp_path / "a.png", (3, 4), "a.jpg")

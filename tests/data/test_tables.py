@@ -12,8 +12,8 @@ from mpae.errors import MPAEError
 
 
 @pytest.mark.parametrize(("text", "first_line"), [
-    ("a 1 2\nb 3 4\n", 1), ("a 1 2\r\nb 3 4", 1), ("2\na 1 2\nb 3 4\n\n", 2), ("2\nname x y\na 1 2\nb 3 4\n", 3),
-    ("name x y\na 1 2\nb 3 4\n", 2), ("2\nx y\n  a\t1   2 \nb 3 4\n", 3),
+    ("a 1 2\nb 3 4\n", 1), ("a 1 2\r\nb 3 4", 1), ("2\na 1 2\nb 3 4\n\n", 2),
+    ("2\nname x y\na 1 2\nb 3 4\n", 3), ("name x y\na 1 2\nb 3 4\n", 2), ("2\nx y\n  a\t1   2 \nb 3 4\n", 3),
 ])
 def test_headers_may_be_there_or_not(tmp_path: Path, text: str, first_line: int) -> None:
     (tmp_path / "t.txt").write_bytes(text.encode())
@@ -39,14 +39,17 @@ def test_empty_binary_and_absent_files(tmp_path: Path) -> None:
         read_table(tmp_path / "gone.txt", "name x")
 
 
-@pytest.mark.parametrize("name", ["../a", "a/../../b", "/a", "\\a", "C:/a", "C:a", "..\\a", "", ".", "a\0b", "\ud800"])
+@pytest.mark.parametrize("name", [
+    "../a", "a/../../b", "/a", "\\a", "C:/a", "C:a", "..\\a", "", ".", "a\0b", "\ud800",
+])
 def test_paths_that_lead_out_are_refused(name: str) -> None:
-    with pytest.raises(MPAEError, match="^here: .* is no path inside the dataset folder; refused.$"):
+    with pytest.raises(MPAEError, match=r"^here: .* is no path inside the dataset folder; refused\.$"):
         safe_name(name, "here")
 
 
-@pytest.mark.parametrize(("name", "expected"), [("a/b.jpg", "a/b.jpg"), ("a\\b.jpg", "a/b.jpg"), ("./a//b", "a/b"),
-                                                ("a..b/é.jpg", "a..b/é.jpg")])
+@pytest.mark.parametrize(("name", "expected"), [
+    ("a/b.jpg", "a/b.jpg"), ("a\\b.jpg", "a/b.jpg"), ("./a//b", "a/b"), ("a..b/é.jpg", "a..b/é.jpg"),
+])
 def test_paths_that_stay_inside_are_kept(name: str, expected: str) -> None:
     assert safe_name(name, "here") == expected
 
@@ -54,5 +57,5 @@ def test_paths_that_stay_inside_are_kept(name: str, expected: str) -> None:
 def test_points_may_slip_but_not_leave() -> None:
     slip = SLIP * 200
     check_points(np.array([[0.0, 0.0], [200 + slip, -slip]]), (200, 100), "a.jpg", ["line 1", "line 2"])
-    with pytest.raises(MPAEError, match=r"^line 2: point \(221, 50\) lies outside 'a.jpg' of 200 x 100 pixels; "):
+    with pytest.raises(MPAEError, match=r"^line 2: point \(221, 50\) lies outside 'a.jpg' of 200 x 100"):
         check_points(np.array([[0.0, 0.0], [201 + slip, 50]]), (200, 100), "a.jpg", ["line 1", "line 2"])

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from mpae.model.matching import fill_masked, similarity_maps
 from mpae.model.masking import random_mask
+from mpae.model.matching import fill_masked, similarity_maps
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 3, 5, 6), (1, 2, 1, 1, 3)])

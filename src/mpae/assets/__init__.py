@@ -1,4 +1,4 @@
-"""Weights that come with the package: DINOv2 ViT-S/14 and VGG-19. README.md here tells where they are from."""
+"""Weights that come with the package: DINOv2 ViT-S/14 and VGG-19; README.md here says where they are from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load_vit_small() -> dict[str, Tensor]:
 
 
 def load_vgg19() -> dict[str, Tensor]:
-    """VGG-19 conv1_1 to conv5_1, float32, as `features.N.weight` and `.bias`; mean activations are about 1."""
+    """VGG-19 conv1_1 to conv5_1, float32, as `features.N.weight` and `.bias`."""
     return _load(VGG19)
 
 

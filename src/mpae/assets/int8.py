@@ -1,7 +1,7 @@
 """Weights as 8-bit integers with one scale for each group of inputs: half the size of fp16 on disk.
 
-The inputs of one output channel are cut into groups of `GROUP`; a group is stored as integers in -127..127 and
-one fp16 scale. A scale for a whole output channel would be simpler, and loses two to three times as much.
+The inputs of one output channel are cut into groups of `GROUP`; a group is stored as integers in -127..127
+and one fp16 scale. One scale for a whole output channel would be simpler, and loses three times as much.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def quantise(weight: Tensor, group: int = GROUP) -> tuple[Tensor, Tensor]:
     grouped = weight.float().reshape(weight.shape[0], -1, group)  # (O, groups, group)
     scale = (grouped.abs().amax(dim=2) / LARGEST).half()  # (O, groups)
     # Rounding divides by the scale as stored, so that the error of storing it in fp16 is rounded away too.
-    values = grouped / scale.float().clamp(min=torch.finfo(torch.half).tiny).unsqueeze(2)
+    values = grouped / scale.float().clamp(min=2.0**-24).unsqueeze(2)  # the smallest fp16 above 0
     return values.round().clamp(-LARGEST, LARGEST).to(torch.int8).reshape(weight.shape), scale
 
 

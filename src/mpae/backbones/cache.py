@@ -1,4 +1,4 @@
-"""Frozen features on disk: a backbone's map of a view never changes, so it is computed once.
+"""Frozen features on disk: a backbone's map of an image never changes, so it is computed once.
 
 One file holds one map, half precision, written beside and renamed: readers never see half a file, two
 processes may write the same one, and a process that is killed leaves nothing that is read later.
@@ -7,96 +7,131 @@ processes may write the same one, and a process that is killed leaves nothing th
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
-from mpae.data.views import VERSION
-
-SUFFIX = ".npy"
-PART = ".part"
-HEADER = 128  # bytes that a .npy file adds
-OURS = re.compile(r"[0-9a-f]{32}(-stored)?-\d+\.(npy|\w+\.part)")  # nothing else in the folder is ever removed
-ABANDONED = 3600.0  # seconds after which a half-written file belongs to a process that was killed
+CHUNK = 16  # images that go through the backbone together
+STALE_SECONDS = 3600  # a file beside that is older was left by a process that was killed
+HEADER = 128  # bytes that a .npy file adds to its map
+OURS = re.compile(r"[0-9a-f]{32}\.(npy|\w+\.part)")  # nothing else that lies in the folder is ever removed
 RECOUNT = 0.05  # share of the limit after whose writing the folder is counted anew, for others write too
 
 
-class FeatureCache:
-    """Maps of one backbone at one image size, keyed by the content of the picture and the view.
+class CachedBackbone(nn.Module):
+    """A frozen backbone that looks up maps it has made before, by the exact pixels that enter it.
 
-    The folder as a whole (all backbones and sizes) stays below `limit_bytes`: what has not been used for
-    longest goes first, but nothing that this process has used. Where that is not enough, maps are simply
-    not kept, which costs time and changes no result.
+    Maps are rounded to half precision whether they were kept or not, and made in chunks of one size, so
+    the map of an image depends neither on the cache nor on the other images of its batch.
     """
 
-    def __init__(self, folder: Path, backbone: str, image_size: int, shape: tuple[int, int, int], limit_bytes: int):
+    def __init__(self, backbone: Any, cache: FeatureCache):
+        super().__init__()
+        self.backbone = backbone
+        self.cache = cache
+        self.patch_size: int = backbone.patch_size
+        self.dim: int = backbone.dim
+        self.fingerprint: str = backbone.fingerprint
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        """images (B, 3, H, W) in [0, 1] -> (B, E, h, w)."""
+        B, _, H, W = images.shape
+        shape = self.dim, H // self.patch_size, W // self.patch_size
+        keys = [pixel_key(image) for image in images.cpu().numpy()]
+        kept = [self.cache.get(key, shape) for key in keys]
+        maps = torch.empty(B, *shape, dtype=torch.float16, device=images.device)
+        for place, features in enumerate(kept):
+            if features is not None:
+                maps[place] = torch.from_numpy(np.array(features)).to(images.device)
+        missing = [place for place, features in enumerate(kept) if features is None]
+        for start in range(0, len(missing), CHUNK):
+            places = missing[start : start + CHUNK]
+            padded = places + places[:1] * (CHUNK - len(places))
+            maps[places] = self.backbone(images[padded])[: len(places)].half()
+            for place in places:
+                self.cache.put(keys[place], maps[place].cpu().numpy())
+        return maps.float()
+
+
+def pixel_key(image: np.ndarray) -> str:
+    return hashlib.blake2b(np.ascontiguousarray(image).data, digest_size=16).hexdigest()
+
+
+class FeatureCache:
+    """Maps of one backbone, each under the key of its pixels.
+
+    The folder as a whole (all backbones) stays below `limit_bytes`: what has not been used for longest
+    goes first, but nothing that this process has used. Where that is not enough, maps are simply not
+    kept, which costs time and changes no result.
+    """
+
+    def __init__(self, folder: Path, backbone: str, limit_bytes: int):
         self.folder = folder
-        self.maps = folder / f"{backbone}-{image_size}px-v{VERSION}"
-        self.shape = shape  # (E, h, w)
+        self.maps = folder / backbone
         self.limit_bytes = limit_bytes
         self.used: set[Path] = set()
-        self.size = 0  # bytes on disk, as last counted, and what this process wrote since
-        self.uncounted: float = float("inf")  # bytes that this process wrote since the folder was counted
-        self.full = False  # all that is left is in use: there is no point in looking for room again
+        self.size = 0  # bytes on disk when last counted, and what this process wrote since
+        self.uncounted = float("inf")  # bytes that this process wrote since
+        self.full = False  # all that is left is in use: looking for room again would find none
 
-    def path(self, digest: str, view: int) -> Path:
-        return self.maps / digest[:2] / f"{digest}-{view}{SUFFIX}"
+    def path(self, key: str) -> Path:
+        return self.maps / key[:2] / f"{key}.npy"
 
-    def get(self, digest: str, view: int) -> np.ndarray | None:
+    def get(self, key: str, shape: tuple[int, int, int]) -> np.ndarray | None:
         """The map (E, h, w) float16, memory-mapped, or None where it is not kept."""
-        path = self.path(digest, view)
+        path = self.path(key)
         try:
             features = np.lib.format.open_memmap(path, mode="r")
-        except OSError:
+        except Exception:  # no file, or not a map, whatever it is: it will be replaced
             return None
-        except Exception:  # not a map, whatever it is: compute it again
-            with contextlib.suppress(OSError):
-                path.unlink()
+        if features.shape != shape or features.dtype != np.float16:
             return None
-        if features.shape != self.shape or features.dtype != np.float16:
-            return None
+        self._note_use(path)
         return features
 
-    def keep(self, digest: str, view: int) -> None:
-        """Note that this process uses the map, so that it does not make room for others."""
-        path = self.path(digest, view)
-        if path not in self.used:
-            self.used.add(path)
-            with contextlib.suppress(OSError):
-                os.utime(path)  # many file systems do not note when a file was read
-
-    def put(self, digest: str, view: int, features: np.ndarray) -> None:
+    def put(self, key: str, features: np.ndarray) -> None:
         """Keep a map (E, h, w) float16 if there is room; a full disk only means that it is not kept."""
         if not self._make_room(features.nbytes + HEADER):
             return
-        path = self.path(digest, view)
+        path = self.path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(prefix=f"{path.stem}.", suffix=PART, dir=path.parent,
+            with tempfile.NamedTemporaryFile(prefix=f"{key}.", suffix=".part", dir=path.parent,
                                              delete=False) as beside:
                 try:
                     np.save(beside, features)
                     beside.close()
-                    written = os.path.getsize(beside.name)
                     os.replace(beside.name, path)
                 except BaseException:
                     os.unlink(beside.name)
                     raise
         except OSError:
             return
-        self.size += written
-        self.uncounted += written
+        self._note_use(path)
+        self.size += features.nbytes + HEADER
+        self.uncounted += features.nbytes + HEADER
+
+    def _note_use(self, path: Path) -> None:
+        if path not in self.used:
+            self.used.add(path)
+            with contextlib.suppress(OSError):
+                os.utime(path)  # many file systems do not note when a file was read
 
     def _make_room(self, needed: int) -> bool:
         if self.full:
             return False
         if self.size + needed > self.limit_bytes or self.uncounted > RECOUNT * self.limit_bytes:
             files = self._files()
-            self.size, self.uncounted = sum(size for _, size, _ in files), 0
+            self.size, self.uncounted = sum(size for _, size, _ in files), 0.0
             if self.size + needed > self.limit_bytes:
                 self._remove_oldest(files, 0.9 * self.limit_bytes - needed)
                 self.full = self.size + needed > self.limit_bytes
@@ -114,7 +149,7 @@ class FeatureCache:
     def _files(self) -> list[tuple[float, int, Path]]:
         """(time of last use, bytes, path) of every map below the folder, other backbones' included.
 
-        Half-written files that a killed process left behind are removed.
+        On the way, what a killed process left half written is removed.
         """
         found = []
         for folder, _, names in os.walk(self.folder):
@@ -122,9 +157,9 @@ class FeatureCache:
                 path = Path(folder, name)
                 with contextlib.suppress(OSError):  # another process made room
                     status = path.stat()
-                    if name.endswith(SUFFIX):
+                    if name.endswith(".npy"):
                         found.append((max(status.st_atime, status.st_mtime), status.st_size, path))
-                    elif time.time() - status.st_mtime > ABANDONED:
+                    elif time.time() - status.st_mtime > STALE_SECONDS:
                         path.unlink()
         return found
 

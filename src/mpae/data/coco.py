@@ -88,13 +88,17 @@ def rasterise(shapes: Sequence[PartShape], size: tuple[int, int], background: in
     if not shapes:
         return np.full((height, width), background, dtype=np.uint8)
     parts = sorted({shape.part for shape in shapes})
-    counts = np.zeros((len(parts), height, width), dtype=np.uint16)  # how often each part was marked
+    # How often each part was marked; COCO's masks run down the columns, so do these. (parts, W, H)
+    counts = np.zeros((len(parts), width, height), dtype=np.uint16)
     for shape in shapes:
         polygons = [polygon.tolist() for polygon in shape.polygons]
         union = coco_mask.merge(coco_mask.frPyObjects(polygons, height, width))
-        counts[parts.index(shape.part)] += coco_mask.decode(union)
-    winner = np.array(parts, dtype=np.uint8)[counts.argmax(axis=0)]  # the first of equals is the lower id
-    return np.where(counts.any(axis=0), winner, np.uint8(background))
+        counts[parts.index(shape.part)] += coco_mask.decode(union).T
+    most, labels = np.zeros((width, height), np.uint16), np.full((width, height), background, np.uint8)
+    for part, count in zip(parts, counts, strict=True):  # ascending: of equals the lower id stays
+        labels[count > most] = part
+        np.maximum(most, count, out=most)
+    return np.ascontiguousarray(labels.T)
 
 
 def _entries(content: Any, key: str, path: Path) -> list[tuple[dict[str, Any], str]]:

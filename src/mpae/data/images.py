@@ -106,12 +106,12 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 
 def to_8_bit(values: np.ndarray) -> np.ndarray:
-    """Grey values as uint8: integers of 0..65535 as 16-bit, floats of 0..1 or 0..255 as such; others stretched."""
+    """Grey values as uint8: integers of 0..65535 are 16-bit, floats run to 1 or 255; others are stretched."""
     whole = values.dtype.kind in "iu"
     values = np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0).clip(-1e30, 1e30)
     low, high = float(values.min()), float(values.max())
-    if whole and 0 <= low and high <= 65535:
+    if whole and low >= 0 and high <= 65535:
         low, high = 0, 65535
-    elif 0 <= low and high <= 255:
+    elif low >= 0 and high <= 255:
         low, high = 0, 1 if high <= 1 else 255
     return ((values - low) * np.float32(255 / max(high - low, 1e-12))).round().clip(0, 255).astype(np.uint8)

@@ -15,8 +15,6 @@ from PIL import Image
 
 from mpae.data.source import Picture
 
-VERSION = 2  # raised whenever a view of a picture changes, so that kept features of the old one are not used
-
 MAX_ROTATION = 15.0  # degrees
 MAX_SHIFT = 0.05  # of the side
 MAX_SCALE = 0.05
@@ -36,7 +34,7 @@ class ViewGeometry:
 
 def draw_geometry(digest: str, view: int) -> ViewGeometry:
     """The augmentation of a view: a pure function of the picture's content and the view's number."""
-    key = np.array([int(digest[:16], 16), view], dtype=np.uint64)  # a plain list of such numbers becomes float64
+    key = np.array([int(digest[:16], 16), view], dtype=np.uint64)  # a list would become float64
     random = np.random.Generator(np.random.Philox(key=key))
     return ViewGeometry(
         flip=bool(random.random() < 0.5),
@@ -60,7 +58,7 @@ def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Imag
     width, height = image.size
     factor = size / min(width, height)
     width, height = max(size, round(width * factor)), max(size, round(height * factor))
-    image = image.resize((width, height), Image.Resampling.BILINEAR)  # this one smooths; the warp below cannot
+    image = image.resize((width, height), Image.Resampling.BILINEAR)  # this smooths; the warp below cannot
     left, top = (width - size) * geometry.crop[0], (height - size) * geometry.crop[1]
     centre_x = width / 2 + geometry.shift[0] * width
     centre_y = height / 2 + geometry.shift[1] * height
@@ -72,7 +70,8 @@ def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Imag
     f = height / 2 + d * (left - centre_x) + e * (top - centre_y)
     if geometry.flip:
         a, d, c, f = -a, -d, c + a * size, f + d * size
-    return image.transform((size, size), Image.Transform.AFFINE, (a, b, c, d, e, f), Image.Resampling.BILINEAR)
+    back = (a, b, c, d, e, f)
+    return image.transform((size, size), Image.Transform.AFFINE, back, Image.Resampling.BILINEAR)
 
 
 def cut_to_aspect(image: Image.Image, place: tuple[float, float]) -> Image.Image:

@@ -11,6 +11,8 @@ from mpae.model.transformer import Layer, sincos_positions
 class VisibleEncoder(nn.Module):
     """Features F^U of the visible patches, and of them alone: hidden patches are never computed."""
 
+    positions: Tensor
+
     def __init__(self, patch_size: int, grid: tuple[int, int], dim: int = 256, layers: int = 2, heads: int = 4):
         super().__init__()
         self.patch_size = patch_size
@@ -24,7 +26,7 @@ class VisibleEncoder(nn.Module):
         """images (B, 3, H, W), mask (B, N) -> visible_features (B, V, C); V may be 0 (r = 100 %)."""
         visible = visible_positions(mask)  # (B, V)
         patches = gather_tokens(patchify(images, self.patch_size), visible)  # (B, V, 3p²)
-        tokens = self.embed(patches) + self.positions[visible]  # type: ignore[index]
+        tokens = self.embed(patches) + self.positions[visible]  # (B, V, C)
         if visible.shape[1]:
             for layer in self.layers:
                 tokens = layer(tokens)
@@ -33,6 +35,8 @@ class VisibleEncoder(nn.Module):
 
 class Decoder(nn.Module):
     """The filled map R as an image I', `pixels_per_patch` pixels along the side of each patch."""
+
+    positions: Tensor
 
     def __init__(self, grid: tuple[int, int], dim: int = 256, layers: int = 2, heads: int = 4,
                  pixels_per_patch: int = 8):

@@ -41,7 +41,8 @@ def bar_chart(values: Sequence[float], names: Sequence[str], title: str, colours
         fill = f' style="fill:{colours[i]}"' if colours else ""
         parts.append(f'<rect class="bar"{fill} x="{x + step * 0.12:.1f}" y="{y:.1f}" width="{step * 0.76:.1f}" '
                      f'height="{height:.1f}" rx="2"/>')
-        parts.append(text(x + step / 2, y - 4, f"{value:.0f}", "middle") + text(x + step / 2, HEIGHT - 7, name, "middle"))
+        parts.append(text(x + step / 2, y - 4, f"{value:.0f}", "middle"))
+        parts.append(text(x + step / 2, HEIGHT - 7, name, "middle"))
     return svg(width, HEIGHT, title, "".join(parts))
 
 
@@ -50,8 +51,8 @@ def heat_map(table: np.ndarray, names: Sequence[str], title: str) -> str:
     n = len(names)
     cell = max(14, min(34, 420 // max(1, n)))
     margin = 30
-    parts = [text(margin - 5, margin + (i + 0.65) * cell, name, "end") + text(margin + (i + 0.5) * cell, margin - 6, name, "middle")
-             for i, name in enumerate(names)]
+    parts = [text(margin - 5, margin + (i + 0.65) * cell, name, "end") for i, name in enumerate(names)]
+    parts += [text(margin + (i + 0.5) * cell, margin - 6, name, "middle") for i, name in enumerate(names)]
     for i in range(n):
         for j in range(n):
             share = float(table[i, j])

@@ -103,7 +103,8 @@ def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
     return Findings(K, done, len(chosen) - done, uses, counts, together, rows, rows[:ATTENTION])
 
 
-def batches(source: ImageSource, chosen: list[int], size: int, count: int = 16) -> Iterator[tuple[list[Picture], Tensor]]:
+def batches(source: ImageSource, chosen: list[int], size: int,
+            count: int = 16) -> Iterator[tuple[list[Picture], Tensor]]:
     """Pictures that can be read, and their pixels (B, 3, S, S) in [0, 1]."""
     for start in range(0, len(chosen), count):
         pictures = []
@@ -126,7 +127,7 @@ def look(picture: Picture, logits: Tensor) -> Seen:
     width, height = picture.image.size
     factor = min(1.0, LONGEST / max(width, height))
     size = max(1, round(width * factor)), max(1, round(height * factor))
-    mask, present = segment(logits, size)
+    mask, present = segment(logits.numpy(), size)
     return Seen(picture.name, picture.image.resize(size, Image.Resampling.LANCZOS), mask, present)
 
 

@@ -13,15 +13,16 @@ from PIL import Image
 from mpae import __version__
 from mpae.data.source import ImageSource
 from mpae.inference.load import load_model
-from mpae.inference.overlay import draw_overlay
+from mpae.inference.overlay import paint_parts
 from mpae.inference.parts import part_name
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import Findings, PartUse, Seen, curves, gather
 from mpae.report.pictures import attention_map, part_crop, swatch
 from mpae.run import Run, write_text
 
-TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground": "presence L_f", "background": "background L_b",
-          "semantic": "semantic L_s", "variation": "variation L_v", "entropy": "entropy L_e", "border": "border prior",
+TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground": "presence L_f",
+          "background": "background L_b", "semantic": "semantic L_s",
+          "variation": "variation L_v", "entropy": "entropy L_e", "border": "border prior",
           "foreground_share": "share of pixels in parts", "parts_used": "parts used in a batch",
           "learning_rate": "learning rate"}
 EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
@@ -100,14 +101,13 @@ class Page:
         return {"name": seen.name, "pictures": pictures, "caption": f"parts {shown}" if shown else "no part found"}
 
     def overlay(self, number: int, seen: Seen, kind: str) -> dict[str, Any]:
-        findings = self.other if kind == "other" and self.other else self.findings
-        picture = draw_overlay(seen.image, seen.mask, findings.num_parts, legend=False)
-        return self.save(picture, f"row-{number:02d}-{kind}", kind)
+        return self.save(paint_parts(seen.image, seen.mask), f"row-{number:02d}-{kind}", kind)
 
     def part(self, use: PartUse) -> dict[str, Any]:
         text = (f"In {use.share:.0%} of the images; {use.area:.1%} of the picture on average; "
                 f"mean certainty {use.confidence:.0%}.") if use.images else "In none of the images."
-        pictures = [self.save(part_crop(seen, part), f"{part_name(use.index)}-{i}", f"{seen.name}, certainty {sure:.0%}")
+        name = part_name(use.index)
+        pictures = [self.save(part_crop(seen, part), f"{name}-{i}", f"{seen.name}, certainty {sure:.0%}")
                     for i, (sure, seen, part) in enumerate(use.best)]
         return {"name": part_name(use.index), "colour": swatch(use.index), "text": text, "pictures": pictures,
                 "unused": use.unused}

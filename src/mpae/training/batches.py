@@ -6,8 +6,7 @@ Nothing about the stream is stored in a checkpoint. A run that goes on at step 1
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,17 +19,14 @@ from mpae.errors import MPAEError
 from mpae.training.schedule import steps_per_epoch
 
 Place = tuple[int, int]  # which image, which view
+Item = tuple[np.ndarray, dict[str, str]]  # pixels (S, S, 3) uint8, and the images that could not be read
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(NamedTuple):
     """What a step receives; nothing of it is a label."""
 
     images: Tensor  # (B, 3, S, S) uint8
     skipped: dict[str, str]  # names of images that could not be read -> why
-
-    def pin_memory(self) -> Batch:
-        return Batch(self.images.pin_memory(), self.skipped)
 
 
 def places(step: int, *, images: int, batch_size: int, views: int | None, seed: int) -> list[Place]:
@@ -66,9 +62,12 @@ class TrainingViews(Dataset):
     def __init__(self, source: ImageSource, size: int):
         self.source, self.size = source, size
 
-    def __getitem__(self, place: Place) -> tuple[np.ndarray, dict[str, str]]:
+    def __getitem__(self, place: Place) -> Item | MPAEError:
         index, view = place
-        picture, skipped = first_readable(self.source, index)
+        try:
+            picture, skipped = first_readable(self.source, index)
+        except MPAEError as error:  # returned, for a worker that raises adds its traceback to the sentence
+            return error
         return make_view(picture, view, self.size), skipped
 
 
@@ -84,11 +83,28 @@ def first_readable(source: ImageSource, index: int) -> tuple[Picture, dict[str, 
     raise MPAEError(f"None of the {len(source)} images can be read (the first: {next(iter(skipped.values()))}).")
 
 
-def collate(items: Sequence[tuple[np.ndarray, dict[str, str]]]) -> Batch:
-    images = torch.from_numpy(np.stack([pixels for pixels, _ in items])).permute(0, 3, 1, 2)  # (B, 3, S, S)
-    return Batch(images.contiguous(), {name: why for _, skipped in items for name, why in skipped.items()})
+def collate(items: Sequence[Item | MPAEError]) -> Batch | MPAEError:
+    good: list[Item] = []
+    for item in items:
+        if isinstance(item, MPAEError):
+            return item
+        good.append(item)
+    images = torch.from_numpy(np.stack([pixels for pixels, _ in good])).permute(0, 3, 1, 2)  # (B, 3, S, S)
+    return Batch(images.contiguous(), {name: why for _, skipped in good for name, why in skipped.items()})
+
+
+class TrainingLoader(DataLoader):
+    """Raises what a worker found wrong, here where it can be told in one sentence."""
+
+    def __iter__(self) -> Iterator[Batch]:  # type: ignore[override]
+        for batch in super().__iter__():
+            if isinstance(batch, MPAEError):
+                raise batch
+            yield batch
 
 
 def training_loader(source: ImageSource, size: int, sampler: StepSampler, workers: int) -> DataLoader:
-    return DataLoader(TrainingViews(source, size), batch_sampler=sampler, collate_fn=collate, num_workers=workers,
-                      pin_memory=torch.cuda.is_available())
+    return TrainingLoader(
+        TrainingViews(source, size), batch_sampler=sampler, collate_fn=collate, num_workers=workers,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator())  # a loader without one draws from the global random state

@@ -28,6 +28,7 @@ class TrainingModule(lightning.LightningModule):
         self.objective = objective
         self.step = step
         self.optimizer_state = optimizer_state
+        self.rate = 0.0  # the learning rate of the present step
         self.figures: dict[str, float] = {}  # of the last step: every loss term, and how the parts are used
 
     def configure_optimizers(self) -> torch.optim.Optimizer:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from mpae.data.source import ImageSource, Picture
 from mpae.data.views import make_view
-from mpae.inference.overlay import draw_overlay, preview_grid
+from mpae.inference.overlay import paint_parts, preview_grid
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.run import write_beside
@@ -41,15 +41,16 @@ class Previewer:
         output = model(images, self.mask.to(device), self.frozen)
         logits = output.similarity.clamp_min(1e-9).log().cpu()  # (n, K+1, h, w)
         restored = (model.colours(output.restored) * 255).byte().permute(0, 2, 3, 1).cpu().numpy()
-        rows = []
+        trios: list[list[Image.Image]] = []
         for picture, maps, pixels in zip(self.pictures, logits, restored, strict=True):
             image = fitted(picture)
             wide = functional.interpolate(maps[None], (image.height, image.width), mode="bilinear")[0]
             labels = wide.argmax(dim=0).numpy()  # 0..K-1 parts, K background
             mask = np.where(labels == model.num_parts, 0, labels + 1).astype(np.uint8)
             back = Image.fromarray(pixels).resize(image.size, Image.Resampling.BICUBIC)
-            rows.append([image, draw_overlay(image, mask, model.num_parts, legend=False), back])
-        return preview_grid(rows, titles=("image", "parts", "restoration"))
+            trios.append([image, paint_parts(image, mask), back])
+        rows = [[*trios[i], *(trios[i + 1] if i + 1 < len(trios) else ())] for i in range(0, len(trios), 2)]
+        return preview_grid(rows, titles=("image", "parts", "restoration") * min(2, len(trios)))
 
     def save(self, model: MPAE, path: Path) -> None:
         picture = self.draw(model)

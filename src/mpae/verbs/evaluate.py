@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from mpae.config import CacheSettings, DataSettings
-from mpae.data.catalogue import dataset, open_annotated
+from mpae.data.catalogue import find_dataset, open_annotated
 from mpae.errors import MPAEError
 from mpae.inference.evaluate import evaluate
 from mpae.inference.evaluation import Evaluation
@@ -29,7 +29,7 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
                   workers: int, cached: bool, console: Console, out: Console) -> None:
     if (run_folder is None) == (baseline is None):
         raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
-    entry = dataset(name)
+    entry = find_dataset(name)
     settings = data_settings(run_folder, name, root)
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
     fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None

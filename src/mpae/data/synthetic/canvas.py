@@ -26,7 +26,7 @@ class Canvas:
 
     @property
     def size(self) -> int:
-        return self.labels.shape[0]
+        return len(self.labels)
 
     def paint(self, piece: Piece, frame: Frame) -> None:
         """Lay a piece over what is there: shadow on the pieces beneath, then texture and relief."""
@@ -51,7 +51,8 @@ class Canvas:
         colour = self.lit(piece, across, down, swell, round_off)
         self.lay(box, colour, cover * piece.opacity, piece.label)
 
-    def lit(self, piece: Piece, across: np.ndarray, down: np.ndarray, swell: np.ndarray, round_off: float) -> np.ndarray:
+    def lit(self, piece: Piece, across: np.ndarray, down: np.ndarray, swell: np.ndarray,
+            round_off: float) -> np.ndarray:
         """The colours (3, h, w) of a piece in the light."""
         _, top, _, bottom = extent(np.concatenate(piece.outlines))
         height = (down - top) / max(bottom - top, 1e-6)
@@ -83,15 +84,15 @@ class Canvas:
         self.picture[:, top:bottom, left:right] *= 1 - strength * soft * figure
 
     def lay(self, box: Box, colour: np.ndarray, cover: np.ndarray, label: int) -> None:
-        """Blend colours, (3, h, w) or one, in by their cover (h, w); where they are more than half, the label is theirs."""
+        """Blend in colours (3, h, w) by cover (h, w); where that is more than half, so is the label."""
         left, top, right, bottom = box
         region = self.picture[:, top:bottom, left:right]
         region += cover * (colour - region)
         self.labels[top:bottom, left:right][cover > 0.5] = label
 
-    def scatter(self, outlines: Sequence[np.ndarray], colours: Sequence[Colour], label: int = BACKGROUND) -> None:
-        """Many small flat shapes at once, in pixels: leaves, blades, pebbles."""
-        box = self.box_around(outlines, margin=2)
+    def scatter(self, outlines: np.ndarray, colours: Sequence[Colour]) -> None:
+        """Many small flat shapes (n, m, 2) of the background at once, in pixels: leaves, blades."""
+        box = self.box_around(list(outlines), margin=2)
         if box is None:
             return
         left, top, right, bottom = box
@@ -103,7 +104,7 @@ class Canvas:
             corners = ((outline - (left, top)) * FINE).ravel().tolist()
             brush.polygon(corners, fill=tuple(int(255 * channel) for channel in colour))
             stencil.polygon(corners, fill=255)
-        self.lay(box, as_floats(paint.reduce(FINE)), as_floats(mask.reduce(FINE)), label)
+        self.lay(box, as_floats(paint.reduce(FINE)), as_floats(mask.reduce(FINE)), BACKGROUND)
 
     def box_around(self, outlines: Sequence[np.ndarray], margin: int) -> Box | None:
         """The pixels that the outlines can touch, or None if they lie outside the picture."""
@@ -130,11 +131,12 @@ def coverage(outlines: Sequence[np.ndarray], box: Box) -> np.ndarray:
 def blurred(values: np.ndarray, radius: float) -> np.ndarray:
     """A smooth version: shrunk so far that the radius is one sample, and grown again."""
     height, width = values.shape
-    if radius <= 1:
+    step_by = round(radius)
+    if step_by <= 1:
         return values
-    small = (max(2, round(width / radius)), max(2, round(height / radius)))
-    image = Image.fromarray(values).resize(small, Image.Resampling.BILINEAR)
-    return np.asarray(image.resize((width, height), Image.Resampling.BICUBIC))
+    small = Image.fromarray(values).reduce(step_by)
+    whole = (0.0, 0.0, width / step_by, height / step_by)  # the last samples stand for less than a full step
+    return np.asarray(small.resize((width, height), Image.Resampling.BICUBIC, box=whole))
 
 
 def facing(swell: np.ndarray, height: float, direction: np.ndarray) -> np.ndarray:
@@ -158,7 +160,7 @@ def ragged(cover: np.ndarray, material: Material, x: np.ndarray, y: np.ndarray, 
     """Hair and wool have no hard edge: the outline is moved a little by noise."""
     if material.grain not in ("fur", "wool"):
         return cover
-    amount, repeats = (0.5, 75) if material.grain == "fur" else (1.2, 30)
+    amount, repeats = (0.4, 75) if material.grain == "fur" else (1.2, 30)
     soft = blurred(cover, max(1.5, 0.012 * scale))
     return step(soft + amount * soft * (1 - soft) * sample(8, x * repeats, y * repeats), 0.3, 0.7)
 
@@ -171,9 +173,11 @@ def fading(fade: Fade, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def as_floats(image: Image.Image) -> np.ndarray:
     """Values in [0, 1]: (h, w) of a mask, (3, h, w) of a picture."""
     values = np.asarray(image)
-    return (values if values.ndim == 2 else values.transpose(2, 0, 1)).astype(np.float32, order="C") * np.float32(1 / 255)
+    planes = values if values.ndim == 2 else values.transpose(2, 0, 1)
+    return planes.astype(np.float32, order="C") / 255
 
 
 def as_image(picture: np.ndarray) -> Image.Image:
     """A picture (3, h, w) in [0, 1] in 8 bits."""
-    return Image.fromarray(np.ascontiguousarray((np.clip(picture, 0, 1) * 255 + 0.5).astype(np.uint8).transpose(1, 2, 0)))
+    values = (np.clip(picture, 0, 1) * 255 + 0.5).astype(np.uint8)
+    return Image.fromarray(np.ascontiguousarray(values.transpose(1, 2, 0)))

@@ -9,38 +9,46 @@ from functools import lru_cache
 import numpy as np
 from PIL import Image
 
-from mpae.data.synthetic.anatomy import BACKGROUND, KEYPOINT_PARTS, Figure
+from mpae.data.synthetic import scenery
+from mpae.data.synthetic.anatomy import KEYPOINT_PARTS, Figure
 from mpae.data.synthetic.bird import bird
 from mpae.data.synthetic.canvas import Box, Canvas, as_image
 from mpae.data.synthetic.fish import fish
 from mpae.data.synthetic.foreground import cast_shadow, grass, occlude, perch
 from mpae.data.synthetic.quadruped import quadruped
-from mpae.data.synthetic.scenery import HABITATS, backdrop
 from mpae.data.synthetic.shapes import Frame, extent
-from mpae.data.synthetic.textures import plane, sample
+from mpae.data.synthetic.textures import Rng, plane, sample
 from mpae.data.synthetic.vehicle import vehicle
 
 VERSION = 1  # raise it when the drawings change: it enters the digests, and so every cache
-KINDS: dict[str, Callable[[np.random.Generator], Figure]] = {
-    "quadruped": quadruped,
-    "bird": bird,
-    "fish": fish,
-    "vehicle": vehicle,
-}
 SPLITS = ("train", "test")
-TILT = {"quadruped": 8.0, "bird": 9.0, "fish": 22.0, "vehicle": 5.0}  # degrees, at most
+
+
+@dataclass(frozen=True)
+class Kind:
+    sketch: Callable[[Rng], Figure]
+    habitats: tuple[scenery.Habitat, ...]
+    tilt: float  # degrees, at most
+    perches: bool = False
+
+
+KINDS = {
+    "quadruped": Kind(quadruped, scenery.LAND, 8.0),
+    "bird": Kind(bird, scenery.LAND_AND_SHORE, 9.0, perches=True),
+    "fish": Kind(fish, scenery.WATERS, 22.0),
+    "vehicle": Kind(vehicle, scenery.ROADS, 5.0),
+}
 
 
 @dataclass(frozen=True)
 class Drawing:
     picture: Image.Image
     labels: np.ndarray  # (S, S) uint8, the background last
-    keypoints: np.ndarray  # (n, 2) float64
+    keypoints: np.ndarray  # (n, 2) float64; (0, 0) where the kind has no such point
     visible: np.ndarray  # (n,) bool
-    present: np.ndarray  # (n,) bool: the kind has it, hidden or not
 
 
-def random_stream(seed: int, split: str, index: int, purpose: int) -> np.random.Generator:
+def random_stream(seed: int, split: str, index: int, purpose: int) -> Rng:
     """Independent random numbers for each picture; no stream is used by two splits."""
     return np.random.default_rng([VERSION, seed, SPLITS.index(split), purpose, index])
 
@@ -54,40 +62,46 @@ def kind_of(seed: int, split: str, index: int) -> int:
 @lru_cache(maxsize=4)  # evaluation asks for the picture and then for its annotation
 def draw(seed: int, split: str, index: int, size: int) -> Drawing:
     rng = random_stream(seed, split, index, purpose=1)
-    kind = tuple(KINDS)[kind_of(seed, split, index)]
-    figure = KINDS[kind](rng)
-    frame = place(figure, size, TILT[kind], rng)
-    corners = frame.to_pixels(figure.points())
-    left, top, right, bottom = extent(corners)
+    kind = tuple(KINDS.values())[kind_of(seed, split, index)]
+    figure = kind.sketch(rng)
+    frame = place(figure, size, kind.tilt, rng)
+    left, top, right, bottom = extent(frame.to_pixels(figure.points()))
     box: Box = (int(left), int(top), int(right), int(bottom))
-    habitat = HABITATS[kind][rng.integers(len(HABITATS[kind]))]
-    horizon = rng.uniform(0.4, 0.7) if figure.ground is not None else rng.uniform(0.5, 0.85)
-    canvas = Canvas(backdrop(habitat, size, horizon, rng), light=rng.uniform(-130, -50))
-    perched = kind == "bird" and rng.random() < 0.5
-    if perched:
-        perch(canvas, box, bottom - 0.02 * size, rng)
-    elif figure.ground is not None:
-        cast_shadow(canvas, box, bottom - 0.01 * size)
-    for piece in figure.pieces:
-        canvas.paint(piece, frame)
-    if habitat.grass and not perched and kind != "vehicle":
-        grass(canvas, bottom, habitat.growth, rng)
+    habitat = kind.habitats[rng.integers(len(kind.habitats))]
+    horizon = rng.uniform(0.5, 0.85) if figure.ground is None else rng.uniform(0.4, 0.7)
+    canvas = Canvas(scenery.backdrop(habitat, size, horizon, rng), light=rng.uniform(-130, -50))
+    perched = kind.perches and rng.random() < 0.5
+    paint_on_its_ground(canvas, figure, frame, box, perched, habitat, rng)
     if rng.random() < 0.4:
         occlude(canvas, box, habitat, rng)
     keypoints, present = named_points(figure, frame)
     visible = present & shows_its_part(keypoints, canvas.labels)
-    return Drawing(as_image(develop(canvas.picture, rng)), canvas.labels, keypoints, visible, present)
+    return Drawing(as_image(develop(canvas.picture, rng)), canvas.labels, keypoints, visible)
 
 
-def place(figure: Figure, size: int, tilt: float, rng: np.random.Generator) -> Frame:
-    """Facing left or right, tilted a little, the box about 25-60 % of the picture and seldom at its border."""
+def paint_on_its_ground(canvas: Canvas, figure: Figure, frame: Frame, box: Box, perched: bool,
+                        habitat: scenery.Habitat, rng: Rng) -> None:
+    ground = None if figure.ground is None else float(frame.to_pixels(np.array([(0.0, figure.ground)]))[0, 1])
+    if ground is not None and perched:
+        perch(canvas, box, ground, rng)
+    elif ground is not None:
+        cast_shadow(canvas, box, ground)
+    for piece in figure.pieces:
+        canvas.paint(piece, frame)
+    if ground is not None and habitat.grass and not perched:
+        grass(canvas, ground, habitat.palette, rng)
+
+
+def place(figure: Figure, size: int, tilt: float, rng: Rng) -> Frame:
+    """Facing left or right, tilted a little; a box of up to 72 % of the picture, clear of its border."""
     frame = Frame(angle=rng.uniform(-tilt, tilt), mirrored=bool(rng.random() < 0.5))
     left, top, right, bottom = extent(frame.to_pixels(figure.points()))
     width, height = right - left, bottom - top
     scale = size * min(np.sqrt(rng.uniform(0.44, 0.72) / (width * height)), 0.94 / width, 0.92 / height)
     spare = np.array([size - scale * width, size - scale * height])
-    # Feet stand low in the picture: there is more sky above than ground below.
-    share = np.array([rng.uniform(0.2, 0.8), rng.uniform(0.45, 0.75) if figure.ground is not None else rng.uniform(0.25, 0.75)])
+    # What stands on the ground has more sky above it than ground below.
+    lowest = 0.45 if figure.ground is not None else 0.25
+    share = np.array([rng.uniform(0.2, 0.8), rng.uniform(lowest, 0.75)])
     offset = spare * share - scale * np.array([left, top])
     return Frame(frame.angle, frame.mirrored, float(scale), (float(offset[0]), float(offset[1])))
 
@@ -108,7 +122,7 @@ def shows_its_part(keypoints: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return inside & (under == np.array(list(KEYPOINT_PARTS.values())))
 
 
-def develop(picture: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def develop(picture: np.ndarray, rng: Rng) -> np.ndarray:
     """As a camera would: uneven light, a cast of colour, contrast and grain; (3, S, S)."""
     size = picture.shape[1]
     x = np.linspace(-1, 1, size, dtype=np.float32)[None]

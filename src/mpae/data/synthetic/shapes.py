@@ -56,7 +56,8 @@ def leaf(base: Point, angle: float, length: float, width: float, blunt: float = 
     return leaves(np.array([base]), np.array([angle]), np.array([length]), width / length, blunt)[0]
 
 
-def leaves(bases: np.ndarray, angles: np.ndarray, lengths: np.ndarray, slender: float, blunt: float) -> np.ndarray:
+def leaves(bases: np.ndarray, angles: np.ndarray, lengths: np.ndarray, slender: float,
+           blunt: float) -> np.ndarray:
     """Leaves (n, 18, 2) from bases (n, 2); `slender` is width over length."""
     t = LEAF_STEPS
     half = slender / 2 * np.maximum(np.sin(np.pi * t ** (1 + blunt)), 0) ** (1 - 0.4 * blunt)
@@ -87,9 +88,9 @@ def extent(outline: np.ndarray) -> tuple[float, float, float, float]:
 def thickness(outline: np.ndarray) -> float:
     """Twice the area over the perimeter: the radius of a circle, the half width of a long band."""
     x, y = outline.T
-    following = np.roll(outline, -1, 0)
-    area = abs(float(np.dot(x, following[:, 1]) - np.dot(y, following[:, 0]))) / 2
-    return 2 * area / max(float(np.linalg.norm(following - outline, axis=1).sum()), 1e-9)
+    next_x, next_y = np.append(x[1:], x[0]), np.append(y[1:], y[0])
+    twice_area = abs(float(x @ next_y - y @ next_x))
+    return twice_area / max(float(np.hypot(next_x - x, next_y - y).sum()), 1e-9)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from mpae.errors import MPAEError
 
 
 class SyntheticImages:
-    """Quadrupeds, birds, fish and vehicles, `size` pixels square; the same for the same seed, split and index.
+    """Quadrupeds, birds, fish and vehicles, `size` pixels square; fixed by seed, split and index.
 
     Parts that kinds share (heads, torsos, legs, tails) carry the same label in all of them. An annotation
     is of what can be seen: what an occluder hides is background, and its keypoints are not visible.
@@ -33,7 +33,8 @@ class SyntheticImages:
         if size < 32:
             raise MPAEError(f"Synthetic images of {size} pixels are too small to show parts; use 32 or more.")
         self.seed, self.size, self.split = seed, size, split
-        self.names: Sequence[str] = [f"{split}/{i:06d}-{self.kinds[kind_of(seed, split, i)]}" for i in range(count)]
+        kinds = [self.kinds[kind_of(seed, split, index)] for index in range(count)]
+        self.names: Sequence[str] = [f"{split}/{index:06d}-{kind}" for index, kind in enumerate(kinds)]
 
     def __len__(self) -> int:
         return len(self.names)

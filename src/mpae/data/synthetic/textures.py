@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 
 Colour = tuple[float, float, float]  # red, green and blue in [0, 1]
+Rng = np.random.Generator
 
 TILE = 512  # the noise repeats after so many samples
 
@@ -32,7 +33,7 @@ class Material:
 
 @lru_cache(maxsize=4)
 def noise(cell: int) -> np.ndarray:
-    """Smooth noise of mean 0 and deviation 1, (TILE, TILE), which joins at its edges; cells of so many samples."""
+    """Smooth noise (TILE, TILE), mean 0, deviation 1, joined at its edges; a value every `cell` samples."""
     cells = TILE // cell
     values = np.random.default_rng([17, cell]).standard_normal((cells, cells)).astype(np.float32)
     padded = np.pad(values, 2, mode="wrap")
@@ -59,7 +60,7 @@ def step(values: np.ndarray, low: float, high: float) -> np.ndarray:
 
 
 def surface(material: Material, u: np.ndarray, v: np.ndarray, height: np.ndarray) -> np.ndarray:
-    """The colour (3, h, w) at (u, v) along and across the piece; `height` is 0 at its top, 1 at its bottom."""
+    """The colour (3, h, w) at (u, v) along and across the piece; `height` is 0 at its top, 1 at its foot."""
     colour = plane(material.colour)  # (3, 1, 1) while it is one
     if material.under is not None:
         colour = blend(colour, material.under, step(height + 0.06 * sample(8, u * 9, v * 9), 0.5, 0.85))
@@ -122,18 +123,18 @@ def shingles(u: np.ndarray, v: np.ndarray) -> np.ndarray:
     row = np.floor(v)
     across = v - row - 0.5
     along = u + 0.5 * (row % 2) + 1.2 * across * across
-    return (np.floor(along) - along) * 1.0 + 0.5 + 0.25 * step(np.abs(across), 0.5, 0.3)
+    return np.floor(along) - along + 0.5 + 0.25 * step(np.abs(across), 0.5, 0.3)
 
 
 def hsv(hue: float, saturation: float, value: float) -> Colour:
     return colorsys.hsv_to_rgb(hue % 1.0, min(max(saturation, 0.0), 1.0), min(max(value, 0.0), 1.0))
 
 
-def near(colour: Colour, rng: np.random.Generator, amount: float = 0.05) -> Colour:
+def near(colour: Colour, rng: Rng, amount: float = 0.05) -> Colour:
     """A colour like this one."""
     hue, saturation, value = colorsys.rgb_to_hsv(*colour)
-    shift = rng.normal(0, amount, 3)
-    return hsv(hue + 0.3 * float(shift[0]), saturation + float(shift[1]), value + float(shift[2]))
+    hue_shift, saturation_shift, value_shift = rng.normal(0, amount, 3).tolist()
+    return hsv(hue + 0.3 * hue_shift, saturation + saturation_shift, value * (1 + 1.5 * value_shift))
 
 
 def darker(colour: Colour, factor: float) -> Colour:

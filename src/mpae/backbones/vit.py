@@ -1,0 +1,82 @@
+"""The frozen feature extractor: any timm vision transformer as images in, one dense map out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class FrozenViT(nn.Module):
+    """Final-norm patch tokens of a timm ViT, as a map; class and register tokens are left out.
+
+    It never trains: no parameter has a gradient, and `train()` leaves it in evaluation mode. Every size that is
+    a multiple of the patch works. `build_backbone` resizes the positional table once, to the size in use; at
+    another size that table is interpolated anew at each forward.
+    """
+
+    mean: Tensor  # (3, 1, 1), the backbone's own: CLIP's differs from ImageNet's
+    std: Tensor  # (3, 1, 1)
+
+    def __init__(self, model: Any, name: str, fingerprint: str | None = None):
+        """
+        Args:
+            model: a finished timm ViT.
+            name: what messages call it.
+            fingerprint: of its weights; computed from the model if not given.
+        """
+        super().__init__()
+        if not is_vit(model):
+            raise ValueError(f"{name} is not a vision transformer with one map of features.")
+        model.prune_intermediate_layers(1, prune_norm=False, prune_head=True)
+        self.model = model.requires_grad_(False)
+        self.name = name
+        self.patch_size = patch_size_of(model)
+        self.dim = int(model.num_features)  # E; SAM's neck gives fewer than its blocks
+        self.fingerprint = fingerprint or fingerprint_of(model.state_dict(), name)
+        self.register_buffer("mean", torch.tensor(model.pretrained_cfg["mean"]).view(3, 1, 1))
+        self.register_buffer("std", torch.tensor(model.pretrained_cfg["std"]).view(3, 1, 1))
+        self.eval()
+
+    def train(self, mode: bool = True) -> FrozenViT:
+        """Stays in evaluation mode, whatever the model around it does."""
+        return super().train(False)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        """
+        Args:
+            images: (B, 3, H, W) in [0, 1]; H and W are multiples of the patch size.
+        Returns:
+            (B, E, h, w).
+        """
+        height, width = images.shape[-2:]
+        if height % self.patch_size or width % self.patch_size:
+            raise ValueError(f"{height} x {width} px do not divide into patches of {self.patch_size} px.")
+        normalised = (images - self.mean) / self.std  # (B, 3, H, W)
+        return self.model.forward_intermediates(
+            normalised, indices=1, norm=True, intermediates_only=True)[-1]  # (B, E, h, w)
+
+
+def is_vit(model: Any) -> bool:
+    """Whether a timm model has one resolution throughout and gives its tokens as a map."""
+    needed = ("patch_embed", "blocks", "forward_intermediates", "prune_intermediate_layers")
+    return all(hasattr(model, name) for name in needed)
+
+
+def patch_size_of(model: Any) -> int:
+    """Pixels along the side of the square that one token stands for."""
+    return int(model.feature_info[-1]["reduction"])
+
+
+def fingerprint_of(weights: Mapping[str, Tensor], architecture: str) -> str:
+    """A name for these very weights in this architecture, the same in every process and on every machine."""
+    digest = hashlib.blake2b(architecture.encode(), digest_size=16)
+    for name in sorted(weights):
+        weight = weights[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tuple(weight.shape)} {weight.dtype}".encode())
+        digest.update(weight.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

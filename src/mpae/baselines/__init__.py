@@ -1,0 +1,7 @@
+"""Comparison systems behind the interface of a trained model (`mpae.inference.protocol.PartModel`)."""
+
+from mpae.baselines.dino_kmeans import DinoKMeans
+
+BASELINES = {"dino-kmeans": DinoKMeans}
+
+__all__ = ["BASELINES", "DinoKMeans"]

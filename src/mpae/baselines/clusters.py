@@ -1,0 +1,76 @@
+"""k-means in two stages: what is foreground, and which parts it has (Amir et al., "Deep ViT features")."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_CLUSTERS = 14  # of the first stage
+ELBOW = 0.975  # it stops at the number of clusters that improves on one less by under 2.5 %
+RESTARTS = 10
+DESCRIPTORS = 20_000  # as many are clustered; more change the centres little
+SALIENT = 0.065  # mean saliency above which an image votes a cluster foreground
+VOTES = 0.75  # share of the votes that makes it so
+
+
+class Clusters(NamedTuple):
+    centres: np.ndarray  # (n, E) float32
+    spread: float  # mean squared distance of a descriptor to its centre
+
+
+def k_means(descriptors: np.ndarray, number: int, seed: int) -> Clusters:
+    """k-means of (m, E) descriptors; the same on every machine for the same seed."""
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):  # sums in one order; and many small steps are slower in several threads
+        found = KMeans(number, n_init=RESTARTS, random_state=seed).fit(subsample(descriptors, DESCRIPTORS, seed))
+    return Clusters(found.cluster_centers_.astype(np.float32), found.inertia_ / len(found.labels_))
+
+
+def subsample(descriptors: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """At most so many rows, drawn at random without repetition."""
+    if len(descriptors) <= most:
+        return descriptors
+    return descriptors[np.random.default_rng(seed).permutation(len(descriptors))[:most]]
+
+
+def elbow(descriptors: np.ndarray, seed: int) -> Clusters:
+    """As many clusters as still pay: one more each time, up to the first that hardly improves on the last."""
+    clusters = k_means(descriptors, 1, seed)
+    for number in range(2, min(MAX_CLUSTERS, len(descriptors)) + 1):
+        previous, clusters = clusters, k_means(descriptors, number, seed)
+        if clusters.spread > ELBOW * previous.spread:
+            break
+    return clusters
+
+
+def squared_distances(descriptors: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """(m, E) and (n, E) -> (m, n)."""
+    squares = (descriptors ** 2).sum(1)[:, None] + (centres ** 2).sum(1)
+    return np.maximum(squares - 2 * descriptors @ centres.T, 0)
+
+
+def foreground_clusters(labels: np.ndarray, saliency: np.ndarray, number: int) -> np.ndarray:
+    """Which clusters are foreground, by the vote of the images that show them.
+
+    Unlike in the original, images that do not show a cluster do not vote against it: with many kinds of objects
+    no cluster is in all images. One cluster at least is foreground and one is not.
+
+    Args:
+        labels: (images, patches), the cluster of each patch.
+        saliency: (images, patches) in 0..1.
+    Returns:
+        (number,) bool.
+    """
+    member = labels[..., None] == np.arange(number)  # (images, patches, number)
+    size = member.sum(1)  # (images, number)
+    mean = (member * saliency[..., None]).sum(1) / np.maximum(size, 1)
+    shown = np.maximum((size > 0).sum(0), 1)
+    votes = (mean > SALIENT).sum(0) / shown  # (number,)
+    average = mean.sum(0) / shown
+    chosen = votes >= VOTES
+    chosen[average.argmax()] = True
+    chosen[average.argmin()] = False
+    return chosen

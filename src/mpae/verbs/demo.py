@@ -1,0 +1,105 @@
+"""`mpae demo`: everything once, on images that the program draws itself."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from PIL import Image
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor
+
+from mpae.baselines.dino_kmeans import DinoKMeans
+from mpae.config import resolve
+from mpae.data.source import ImageSource
+from mpae.data.synthetic import SyntheticImages
+from mpae.data.views import make_view
+from mpae.inference.evaluate import evaluate
+from mpae.inference.masks import segment
+from mpae.inference.overlay import paint_parts, preview_grid
+from mpae.inference.protocol import PartMaps, PartModel
+from mpae.report.write import write_report
+from mpae.run import write_beside
+from mpae.training.fit import fit
+from mpae.verbs.progress import image_progress
+
+PARTS = 8
+TRAINING_IMAGES, TEST_IMAGES = 240, 120
+SHOWN = 8
+
+SETTINGS = {
+    "data.dataset": "synthetic",
+    "data.synthetic_images": TRAINING_IMAGES,
+    "model.num_parts": PARTS,
+    "cache.views": 2,
+    "training.max_steps": 60,
+}
+
+
+class Chance:
+    """Every patch gets a random part: what the figures are worth without any learning."""
+
+    def __init__(self, num_parts: int, image_size: int):
+        self.num_parts, self.image_size = num_parts, image_size
+        self.generator = torch.Generator().manual_seed(0)
+
+    def part_logits(self, images: Tensor) -> Tensor:
+        return torch.rand(len(images), self.num_parts + 1, 16, 16, generator=self.generator)
+
+    def describe(self, images: Tensor) -> PartMaps:
+        return PartMaps(self.part_logits(images), torch.zeros(len(images), self.num_parts + 1, 1))
+
+
+def demo_verb(folder: Path, overwrite: bool, console: Console, out: Console) -> None:
+    start = time.monotonic()
+    run_folder = folder / "run"
+    console.print(f"{TRAINING_IMAGES} images are drawn, none of them labelled; {PARTS} parts are learned from them. "
+                  "This takes a few minutes.", highlight=False)
+    result = fit(resolve("laptop", overrides=SETTINGS), SyntheticImages(TRAINING_IMAGES), run_folder,
+                 overwrite=overwrite, console=console)
+    model = result.model
+    test = SyntheticImages(TEST_IMAGES, split="test")
+    with image_progress(console) as progress:
+        clusters = DinoKMeans.fit(model.backbone, SyntheticImages(TRAINING_IMAGES), PARTS,
+                                  image_size=model.image_size)
+        systems: dict[str, Any] = {"chance": Chance(PARTS, model.image_size),
+                                   "k-means on frozen features": clusters, "MPAE": model}
+        figures = {name: evaluate(system, test, progress=progress).figures for name, system in systems.items()}
+    picture = comparison(test, clusters, model)
+    write_beside(folder / "parts.png", lambda path: picture.save(path, format="PNG"))
+    with image_progress(console) as progress:
+        page = write_report(result.run, test, limit=TEST_IMAGES, progress=progress)
+    out.print(figures_table(figures))
+    out.print(f"{(time.monotonic() - start) / 60:.1f} minutes in all.\n"
+              f"Look at:       {folder / 'parts.png'}\n"
+              f"and at:        {page}\n"
+              f"Your photos:   mpae fit PHOTOS --out runs/mine --parts {PARTS}", highlight=False, soft_wrap=True)
+
+
+def figures_table(figures: dict[str, dict[str, float | None]]) -> Table:
+    table = Table(title=f"{TEST_IMAGES} images that were not seen before, in percent", title_justify="left")
+    table.add_column("system")
+    for title in ("NMI", "ARI", "foreground NMI", "foreground ARI", "foreground IoU"):
+        table.add_column(title, justify="right")
+    for name, values in figures.items():
+        keys = ("nmi", "ari", "foreground_nmi", "foreground_ari", "foreground_iou")
+        table.add_row(name, *(f"{values[key] or 0:.1f}" for key in keys))
+    return table
+
+
+def comparison(source: ImageSource, clusters: PartModel, model: PartModel) -> Image.Image:
+    """Image | k-means | MPAE, for some test images."""
+    pictures = [source[index] for index in range(SHOWN)]
+    trios = [[picture.image, overlay(clusters, picture), overlay(model, picture)] for picture in pictures]
+    rows = [trios[i] + trios[i + 1] for i in range(0, SHOWN, 2)]
+    return preview_grid(rows, titles=("image", "k-means", "MPAE") * 2)
+
+
+@torch.inference_mode()
+def overlay(model: PartModel, picture: Any) -> Image.Image:
+    pixels = torch.from_numpy(make_view(picture, 0, model.image_size).copy()).permute(2, 0, 1)[None].float() / 255
+    mask, _ = segment(model.part_logits(pixels)[0].numpy(), picture.image.size)
+    return paint_parts(picture.image, mask)
