@@ -36,7 +36,8 @@ def make(originals: Path) -> None:
         with safe_open(source, "pt") as file:
             origin = file.metadata()["origin"]
         digest = hashlib.sha256(source.read_bytes()).hexdigest()
-        metadata = {"format": "pt", "origin": origin, "original_sha256": digest, "made_by": Path(__file__).name}
+        metadata = {"format": "pt", "origin": origin, "original_sha256": digest,
+                    "made_by": "scripts/make_assets.py"}
         save_file(int8.pack(load_file(source), keep), target, metadata)
         target.chmod(0o644)
         size = target.stat().st_size

@@ -62,6 +62,28 @@ def fit(
 
 
 @app.command(rich_help_panel="Verbs")
+def predict(
+    run: RunFolder,
+    images: Annotated[Path, typer.Argument(metavar="IMAGES", help="a folder, an image, or a .txt list of paths")],
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="the folder to write")],
+    write: Annotated[str, typer.Option(help="what to write: masks, overlays, parts, coco, descriptors, "
+                                       "probabilities")] = "masks,overlays,parts,coco,descriptors",
+    flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, for CPUs that have it")] = False,
+    batch_size: Annotated[int, typer.Option(min=1, help="images that go through the model together")] = 16,
+    workers: Annotated[int, typer.Option(min=0, help="processes that decode images")] = 2,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Masks, overlays, tables and COCO annotations of the parts in images; a second call goes on."""
+    from mpae.verbs.predict import predict_verb
+
+    speak(quiet)
+    predict_verb(run, images, out_folder, write, flip, int8, batch_size, workers, overwrite,
+                 Console(stderr=True, quiet=quiet), Console(quiet=quiet))
+
+
+@app.command(rich_help_panel="Verbs")
 def evaluate(
     run: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")] = None,
     dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")] = ...,  # type: ignore

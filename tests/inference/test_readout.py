@@ -49,17 +49,17 @@ def test_samples_are_pixels_of_the_mask_or_visible_keypoints():
 
 def test_centres_and_keypoints_are_in_shares_of_the_box():
     logits = torch.full((1, 3, 4, 4), -50.0)
-    logits[0, 0, 1, 2] = logits[0, 2] = 50.0  # part 0 in one cell of the grid, whose middle is (0.625, 0.375)
+    logits[0, 0, 1, 2] = logits[0, 2] = 50.0  # part 0 in one cell of the grid, row 1 and column 2 of 4
     logits[0, 2, 1, 2] = -50.0
-    points = np.array([[125.0, 37.5]])
-    found, = keypoint_samples([sample(keypoints=points, box=(100.0, 20.0, 50.0, 70.0))], logits, "box")
+    points = np.array([[100.0, 25.0]])
+    found, = keypoint_samples([sample(keypoints=points, box=(75.0, 7.5, 50.0, 70.0))], logits, "box")
     assert found.image == 5
     assert found.visible.tolist() == [True]
     assert found.centres[0] == pytest.approx([0.5, 0.25])
     assert found.keypoints[0] == pytest.approx([0.5, 0.25])
     assert found.active.tolist() == [True, False]
     whole, = keypoint_samples([sample(keypoints=points)], logits, "eyes")
-    assert whole.centres[0] == pytest.approx([0.625, 0.375]) == whole.keypoints[0]
+    assert whole.centres[0] == pytest.approx([0.5, 0.25]) == whole.keypoints[0]
     assert keypoint_samples([sample(keypoints=points)], logits, "box") == []
 
 

@@ -24,6 +24,7 @@ def test_sizes_must_agree():
         foreground_iou(torch.zeros(2, 3).bool(), torch.zeros(3, 2).bool())
 
 
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_mean_over_images_in_any_order_and_share():
     ious = torch.rand(101, dtype=torch.float64).tolist()
     one, first, second = ForegroundIoU(), ForegroundIoU(), ForegroundIoU()

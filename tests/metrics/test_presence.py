@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 
 from mpae.metrics.presence import PartPresence, part_areas
@@ -26,6 +27,7 @@ def test_presence_by_hand():
     assert result["frequency"].tolist() == [2 / 3, 0, 1 / 3]
 
 
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_without_images_it_is_not_a_number():
     assert math.isnan(float(PartPresence(3).compute()["parts_per_image"]))
 

@@ -65,7 +65,7 @@ def test_centres_are_the_means_of_the_soft_maps():
             for row in range(3):
                 for column in range(5):
                     weight = float(similarity[image, part, row, column])
-                    mass, x, y = mass + weight, x + weight * (column + 0.5) / 5, y + weight * (row + 0.5) / 3
+                    mass, x, y = mass + weight, x + weight * column / 5, y + weight * row / 3
             assert centres[image, part].tolist() == pytest.approx([x / mass, y / mass])
 
 

@@ -1,7 +1,7 @@
 """Weights as 8-bit integers with one scale for each group of inputs: half the size of fp16 on disk.
 
 The inputs of one output channel are cut into groups of `GROUP`; a group is stored as integers in -127..127
-and one fp16 scale. One scale for a whole output channel would be simpler, and loses three times as much.
+and one fp16 scale. One scale for a whole output channel would be simpler, and loses two to three times as much.
 """
 
 from __future__ import annotations

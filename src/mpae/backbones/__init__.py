@@ -12,7 +12,13 @@ from torch import Tensor
 
 from mpae.backbones.hub import fetch
 from mpae.backbones.vit import FrozenViT, fingerprint_of, is_vit, patch_size_of
-from mpae.backbones.weights import infer_architecture, is_weights_file, load_weights, read_weights
+from mpae.backbones.weights import (
+    ARCHITECTURES,
+    infer_architecture,
+    is_weights_file,
+    load_weights,
+    read_weights,
+)
 from mpae.config import BackboneSettings, nearest_multiples
 from mpae.errors import MPAEError
 
@@ -63,7 +69,8 @@ def create_vit(architecture: str, image_size: int) -> Any:
         raise MPAEError(f"image_size {image_size} is not a multiple of patch_size {patch}; "
                         f"use {nearest_multiples(image_size, patch)}.")
     if getattr(embed, "strict_img_size", False) and embed.img_size != (image_size, image_size):
-        raise MPAEError(f"timm's '{architecture}' takes images of one size; use image_size {embed.img_size[0]}.")
+        only = embed.img_size[0]
+        raise MPAEError(f"timm's '{architecture}' takes images of {only} px alone; use image_size {only}.")
     if set(dict(model.named_buffers())) <= set(model.state_dict()):
         return model
     # It has tables that are computed and not stored (rotary positions), so it must be made in earnest.
@@ -76,7 +83,7 @@ def _create(architecture: str, image_size: int) -> Any:
 
     try:
         return timm.create_model(architecture, num_classes=0, img_size=image_size, dynamic_img_size=True)
-    except TypeError:  # SAM's class has no such setting: made at its own size, it interpolates at each forward
+    except TypeError:  # SAM's class has no such settings: made at its own size, it interpolates at each use
         return timm.create_model(architecture, num_classes=0)
 
 
@@ -99,8 +106,8 @@ def _architecture_of_file(settings: BackboneSettings, weights: dict[str, Tensor]
         return _timm_name(NAMED.get(settings.architecture, settings.architecture))
     architecture = infer_architecture(weights)
     if architecture is None:
-        raise MPAEError(f"The architecture of '{settings.name}' is not recognised; name the timm model that it was "
-                        "saved from with --set backbone.architecture=NAME.")
+        raise MPAEError(f"The architecture of '{settings.name}' is not recognised; name the timm model that it "
+                        "was saved from with --set backbone.architecture=NAME.")
     return architecture
 
 
@@ -115,7 +122,10 @@ def _from_hub(architecture: str, name: str) -> dict[str, Tensor]:
     if not origin.hf_hub_id:
         raise MPAEError(f"There are no weights of '{name}' on the hub; choose {_choices()}.")
     filename = origin.hf_hub_filename or "model.safetensors"
-    return read_weights(fetch(origin.hf_hub_id, filename, REVISIONS.get(architecture), name))
+    flags = "--backbone FILE"
+    if architecture not in ARCHITECTURES.values():
+        flags += f" --set backbone.architecture={architecture}"
+    return read_weights(fetch(origin.hf_hub_id, filename, REVISIONS.get(architecture), name, flags))
 
 
 def _pretrained(name: str) -> Any:

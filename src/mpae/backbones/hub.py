@@ -11,12 +11,13 @@ from mpae.errors import MPAEError
 TIMEOUT = 10.0  # seconds until a hub that does not answer counts as out of reach
 
 
-def fetch(repository: str, filename: str, revision: str | None, name: str) -> Path:
+def fetch(repository: str, filename: str, revision: str | None, name: str, flags: str) -> Path:
     """A file of a repository on the hub, from the local cache where it is there already.
 
     Args:
         revision: commit to which the file is pinned; the newest if None.
         name: what the user called the backbone.
+        flags: with which the user can pass the file, once it is there by other means.
     """
     import huggingface_hub as hub
 
@@ -32,7 +33,7 @@ def fetch(repository: str, filename: str, revision: str | None, name: str) -> Pa
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise MPAEError(
             f"Cannot fetch the weights of '{name}' from the hub ({reason}); get the file {filename} of the "
-            f"repository {repository} by other means and pass it as --backbone FILE.") from None
+            f"repository {repository} by other means and pass it with {flags}.") from None
     _verify(file, announced.etag)
     return file
 
@@ -47,5 +48,5 @@ def _verify(file: Path, etag: str | None) -> None:
             digest.update(block)
     if digest.hexdigest() != etag:
         file.resolve().unlink()
-        raise MPAEError(f"The download '{file}' has the SHA-256 {digest.hexdigest()} and not {etag}, which the "
-                        "hub announced; it was removed, try again.")
+        raise MPAEError(f"The download '{file}' has the SHA-256 {digest.hexdigest()}, where the hub announced "
+                        f"{etag}; it was removed, try again.")

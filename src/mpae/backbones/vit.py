@@ -13,9 +13,9 @@ from torch import Tensor, nn
 class FrozenViT(nn.Module):
     """Final-norm patch tokens of a timm ViT, as a map; class and register tokens are left out.
 
-    It never trains: no parameter has a gradient, and `train()` leaves it in evaluation mode. Every size that is
-    a multiple of the patch works. `build_backbone` resizes the positional table once, to the size in use; at
-    another size that table is interpolated anew at each forward.
+    It never trains: no parameter has a gradient, and `train()` leaves it in evaluation mode. Every size that
+    is a multiple of the patch works. `build_backbone` fits the positional table to the size in use, once; at
+    another size that table is interpolated anew in each pass.
     """
 
     mean: Tensor  # (3, 1, 1), the backbone's own: CLIP's differs from ImageNet's

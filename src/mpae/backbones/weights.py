@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     content = _read(path)
     while inner := next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), None):
         content = inner
-    weights = {key: value for key, value in content.items() if isinstance(key, str) and isinstance(value, Tensor)}
+    weights = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
     if CLIP_FIRST_LAYER in weights or "image_encoder." + FIRST_LAYER in weights:
         return weights  # as OpenAI and SAM released them; timm converts these by their full names
     prefix = next((key.removesuffix(FIRST_LAYER) for key in weights if key.endswith(FIRST_LAYER)), None)
@@ -80,15 +81,17 @@ def _read(path: Path) -> Mapping[Any, Any]:
             return load_file(path)
         import torch
 
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of torch, on pickles that it is about to refuse
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
         raise MPAEError(f"The weights file '{path}' may not be read; change its permissions.") from None
+    except pickle.UnpicklingError:
+        raise MPAEError(f"'{path}' holds other things than plain weights, which could run code, and was not "
+                        "opened; pass a state dict of tensors, best as .safetensors.") from None
     except Exception as error:
-        if isinstance(error, pickle.UnpicklingError) and "Unsupported" in str(error) and "GLOBAL" in str(error):
-            raise MPAEError(f"'{path}' holds Python objects, which could run code, and was not opened; pass "
-                            "plain weights, best as .safetensors.") from None
-        raise MPAEError(f"'{path}' is damaged or no weights file ({type(error).__name__}); pass a .safetensors, "
-                        ".pt or .pth file of a ViT.") from None
+        raise MPAEError(f"'{path}' is damaged or no weights file ({type(error).__name__}); fetch it again or pass "
+                        "another .safetensors, .pt or .pth file.") from None
     if not isinstance(content, Mapping):
         raise MPAEError(f"'{path}' holds a {type(content).__name__}; expected a state dict of tensors.")
     return content
@@ -122,21 +125,25 @@ def load_weights(model: Any, weights: Mapping[str, Tensor], source: str) -> None
     """Fill a timm ViT; a positional table of another size is interpolated. ``source`` is named in errors."""
     architecture = model.pretrained_cfg["architecture"]
     convert = getattr(sys.modules[type(model).__module__], "checkpoint_filter_fn", None)
-    here, there = model.patch_embed.proj.weight.shape, weights.get(FIRST_LAYER, model.patch_embed.proj.weight).shape
-    if here != there:  # timm would resize the patches too
-        raise _unfit(source, architecture, f"its first layer is {tuple(there)} and not {tuple(here)}")
+    first = model.patch_embed.proj.weight.shape
+    if FIRST_LAYER in weights and weights[FIRST_LAYER].shape != first:  # timm would resize the patches too
+        found = tuple(weights[FIRST_LAYER].shape)
+        raise _unfit(source, architecture, f"its first layer is {found} and not {tuple(first)}")
     try:
         converted = convert(dict(weights), model) if convert else weights
-        floats = {key: value.float() if value.is_floating_point() else value for key, value in converted.items()}
-        result = model.load_state_dict(floats, strict=False, assign=True)
-    except Exception as error:  # timm's conversions of a file of another kind
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise _unfit(source, architecture, lines[-1].strip().rstrip(".")) from None
+        result = model.load_state_dict({key: _as_float(value) for key, value in converted.items()},
+                                       strict=False, assign=True)
+    except Exception:  # timm's conversions raise anything on weights of another kind
+        raise _unfit(source, architecture, "its tensors have other shapes") from None
     extra = [key for key in result.unexpected_keys if not key.startswith(UNUSED)]
     if wrong := result.missing_keys + extra:
         verb = "lacks" if result.missing_keys else "has also"
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
         raise _unfit(source, architecture, f"it {verb} {wrong[0]}{more}")
+
+
+def _as_float(value: Tensor) -> Tensor:
+    return value.float() if value.is_floating_point() else value
 
 
 def _unfit(source: str, architecture: str, detail: str) -> MPAEError:

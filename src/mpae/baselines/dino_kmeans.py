@@ -9,21 +9,20 @@ training split and then fixed, for all descriptors of a dataset do not fit into 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
 
 from mpae.backbones.vit import FrozenViT
 from mpae.baselines.clusters import elbow, foreground_clusters, k_means, squared_distances
-from mpae.data.source import ImageSource, UnreadableImage
-from mpae.data.views import make_view
+from mpae.data.source import ImageSource
 from mpae.errors import MPAEError
 from mpae.inference.protocol import PartMaps
+from mpae.inference.reading import Input, read_batches
 from mpae.inference.samples import spread
 
 IMAGES = 500  # training images whose patches are clustered
@@ -101,15 +100,17 @@ def gather_patches(backbone: FrozenViT, images: ImageSource, image_size: int, *,
     descriptors: list[np.ndarray] = []
     saliency: list[np.ndarray] = []
     done = 0
-    for batch, count in _read(images, indices, image_size, batch_size, workers):
-        if len(batch):
-            features, attention = features_and_attention(backbone, batch.to(backbone.mean.device))
+    for batch in read_batches(images, indices, image_size, batch_size, workers, with_view=False):
+        pixels = [torch.tensor(item.pixels) for item in batch if isinstance(item, Input)]
+        if pixels:
+            inputs = torch.stack(pixels).to(backbone.mean.device).permute(0, 3, 1, 2).float() / 255
+            features, attention = features_and_attention(backbone, inputs)
             tokens = F.normalize(features.flatten(2), dim=1).transpose(1, 2)  # (B, N, E)
             for token, salient in zip(tokens.cpu().numpy(), _scaled(attention).cpu().numpy(), strict=True):
                 patches = random.permutation(len(token))[:PATCHES]
                 descriptors.append(token[patches])
                 saliency.append(salient[patches])
-        done += count
+        done += len(batch)
         if progress is not None:
             progress("cluster features", done, len(indices))
     if not descriptors:
@@ -141,28 +142,3 @@ def _scaled(attention: Tensor) -> Tensor:
     """(B, N), each image from 0 to 1."""
     low, high = attention.aminmax(dim=1, keepdim=True)
     return (attention - low) / (high - low).clamp_min(1e-12)
-
-
-def _read(images: ImageSource, indices: Sequence[int], image_size: int, batch_size: int,
-          workers: int) -> Iterator[tuple[Tensor, int]]:
-    """Batches (B, 3, S, S) of what can be read, and how many images were tried."""
-    loader = DataLoader(_Squashed(images, indices, image_size), batch_size, num_workers=workers, collate_fn=list,
-                        generator=torch.Generator())
-    for items in loader:
-        readable = [torch.from_numpy(pixels) for pixels in items if pixels is not None]
-        batch = torch.stack(readable).permute(0, 3, 1, 2).float() / 255 if readable else torch.empty(0)
-        yield batch, len(items)
-
-
-class _Squashed(Dataset[np.ndarray | None]):
-    def __init__(self, images: ImageSource, indices: Sequence[int], image_size: int):
-        self.images, self.indices, self.image_size = images, indices, image_size
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, position: int) -> np.ndarray | None:
-        try:
-            return make_view(self.images[self.indices[position]], view=0, size=self.image_size).copy()
-        except UnreadableImage:
-            return None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
+from mpae.inference.journal import Journal, Record
 from mpae.inference.parts import part_name
+from mpae.run import write_beside
 
 
 def encode_labels(mask: np.ndarray) -> dict[int, str]:
@@ -31,26 +33,26 @@ def encode_labels(mask: np.ndarray) -> dict[int, str]:
     return encoded
 
 
-def write_coco(path: Path, records: Callable[[], Iterable[dict[str, Any]]], num_parts: int) -> None:
-    """One COCO file of all images, in memory for one image.
-
-    Args:
-        records: gives the records of all images, each time it is called; see `mpae.inference.journal`.
-    """
+def write_coco(path: Path, journal: Journal, num_parts: int) -> None:
+    """One COCO file of all images, with the memory for one."""
     categories = [{"id": k, "name": part_name(k), "supercategory": "part"} for k in range(1, num_parts + 1)]
-    with path.open("w", encoding="utf-8") as file:
-        file.write('{"info": {"description": "Parts discovered by mpae"}, "licenses": [],\n"images": [')
-        _write_list(file.write, (_image(number, record) for number, record in enumerate(records(), start=1)))
-        file.write('],\n"annotations": [')
-        _write_list(file.write, _annotations(records()))
-        file.write(f'],\n"categories": {json.dumps(categories)}}}\n')
+
+    def write(beside: Path) -> None:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write('{"info": {"description": "Parts discovered by mpae"}, "licenses": [],\n"images": [')
+            _write_list(file, (_image(*numbered) for numbered in enumerate(journal.records(), start=1)))
+            file.write('],\n"annotations": [')
+            _write_list(file, _annotations(journal.records()))
+            file.write(f'],\n"categories": {json.dumps(categories)}}}\n')
+
+    write_beside(path, write)
 
 
-def _image(number: int, record: dict[str, Any]) -> dict[str, Any]:
+def _image(number: int, record: Record) -> dict[str, Any]:
     return {"id": number, "file_name": record["name"], "width": record["width"], "height": record["height"]}
 
 
-def _annotations(records: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+def _annotations(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
     number = 0
     for image, record in enumerate(records, start=1):
         for part in record["parts"]:
@@ -61,8 +63,8 @@ def _annotations(records: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
                    "area": part["area"], "bbox": part["box"], "iscrowd": 0, "score": part["confidence"]}
 
 
-def _write_list(write: Callable[[str], Any], items: Iterable[dict[str, Any]]) -> None:
+def _write_list(file: TextIO, items: Iterable[dict[str, Any]]) -> None:
     separator = "\n"
     for item in items:
-        write(separator + json.dumps(item))
+        file.write(separator + json.dumps(item))
         separator = ",\n"

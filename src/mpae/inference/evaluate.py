@@ -12,16 +12,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 import torch
-import torch.distributed as distributed
 from torch import Tensor
 
 from mpae.data.source import AnnotatedSource
 from mpae.errors import MPAEError
 from mpae.inference.evaluation import Contingency, Evaluation, ImageRow, known
 from mpae.inference.parts import part_name
+from mpae.inference.processes import gathered, place
 from mpae.inference.protocol import PartModel
 from mpae.inference.readout import annotated_samples, foreground_mask, keypoint_samples, part_labels
 from mpae.inference.samples import LABEL_SIZE, Batch, Sample, read_batches, spread
@@ -31,7 +30,6 @@ from mpae.metrics.presence import PartPresence, part_areas
 from mpae.metrics.regression import KeypointSample, KeypointSamples, keypoint_errors, nme, normaliser_of
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
-Item = TypeVar("Item")
 
 
 def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: AnnotatedSource | None = None,
@@ -53,7 +51,7 @@ def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: Annotated
     skipped = reader.read("evaluate", source, tally.add)
     if fit_source is not None and source.keypoint_names:
         reader.read("fit keypoints", fit_source, tally.add_to_fit)
-    return tally.result(sorted(_gathered(skipped)), reader.device, start, reader.model_seconds)
+    return tally.result(sorted(gathered(skipped)), reader.device, start, reader.model_seconds)
 
 
 @dataclass
@@ -71,7 +69,7 @@ class _Reader:
     def read(self, task: str, source: AnnotatedSource,
              use: Callable[[Batch, Tensor], None]) -> list[tuple[int, str]]:
         """Give each batch with its logits to `use`; returns index and reason of unreadable images."""
-        rank, processes = _place()
+        rank, processes = place()
         indices = spread(len(source), self.limit)[rank::processes]
         skipped: list[tuple[int, str]] = []
         done = 0
@@ -153,7 +151,7 @@ class Tally:
 
     def result(self, skipped: list[tuple[int, str]], device: torch.device, start: float,
                model_seconds: float) -> Evaluation:
-        rows = sorted(_gathered(self.rows))
+        rows = sorted(gathered(self.rows))
         if not rows:
             raise MPAEError(
                 f"None of the {len(skipped)} images can be read; the first: {skipped[0][1]}." if skipped
@@ -182,7 +180,7 @@ class Tally:
 
     def _nme(self, rows: list[ImageRow]) -> tuple[float | None, list[ImageRow]]:
         """The figure, and the rows with each image's own."""
-        fit, asked = _gathered(self.fit), _gathered(self.keypoints)
+        fit, asked = gathered(self.fit), gathered(self.keypoints)
         if not fit or not asked:
             return None, rows
         test = KeypointSamples.of(asked)
@@ -196,22 +194,6 @@ class Tally:
         with self.clusters.sync_context():
             table = self.clusters.table.cpu().numpy().copy()
         return Contingency(table, self.targets, [*map(part_name, range(1, self.num_parts + 1)), "background"])
-
-
-def _place() -> tuple[int, int]:
-    """Number of this process, and how many there are."""
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
-
-
-def _gathered(items: list[Item]) -> list[Item]:
-    """The items of all processes."""
-    if _place()[1] == 1:
-        return items
-    everyones: list[list[Item]] = [[] for _ in range(_place()[1])]
-    distributed.all_gather_object(everyones, items)
-    return [item for ours in everyones for item in ours]
 
 
 def _silent(task: str, done: int, total: int) -> None:

@@ -66,6 +66,16 @@ class InterpolatedLogits:
         across = self.logits[channels, i, j] @ self.columns.weights[x, j].T  # (n, few, tile width)
         return self.rows.weights[y, i] @ across
 
+    def probability_rows(self) -> Iterator[np.ndarray]:
+        """The softmax at every pixel, channel by channel and from top to bottom: pieces (rows, W) float32."""
+        bands, every = list(_cuts(self.rows.first)), slice(0, len(self.columns.first))
+        log_sum = np.empty((len(self.rows.first), len(self.columns.first)), dtype=np.float32)
+        for y, x in self.tiles():
+            log_sum[y, x] = _log_sum_exp(self.values(y, x))
+        for channel in range(len(self.logits)):
+            for y in bands:
+                yield np.exp(self.values(y, every, slice(channel, channel + 1))[0] - log_sum[y])
+
     def tiles(self) -> Iterator[tuple[slice, slice]]:
         columns = list(_cuts(self.columns.first))
         for y in _cuts(self.rows.first):
@@ -102,6 +112,22 @@ def segment(logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list
             mask[y, x] = labels[channels][winner]
             counts.add(y, x, channels, winner, probability)
     return mask, counts.parts()
+
+
+def probabilities(logits: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Softmax of the interpolated logits at every pixel, (K+1, H, W) float32, background last."""
+    width, height = size
+    result = np.empty((len(logits) * height, width), dtype=np.float32)
+    start = 0
+    for rows in InterpolatedLogits(logits, size).probability_rows():
+        result[start:start + len(rows)] = rows
+        start += len(rows)
+    return result.reshape(len(logits), height, width)
+
+
+def _log_sum_exp(values: np.ndarray) -> np.ndarray:
+    best = values.max(axis=0)
+    return best + np.log(np.exp(values - best).sum(axis=0))
 
 
 def _strongest(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

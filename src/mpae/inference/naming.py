@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 MAX_BYTES = 180  # of one step of a path; file systems take 255, with endings and temporary names
+ENDINGS = (".png", ".jpg", ".npz")  # of the files that prediction writes for an image
 FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\]')  # in the file names of one system or another
 
 
@@ -32,6 +33,8 @@ def output_names(names: Sequence[str]) -> list[str]:
 def safe_path(name: str) -> str:
     """A relative path below any folder, whatever the name says: no root, no '..', no forbidden characters."""
     steps = [_safe_step(step) for step in name.replace("\\", "/").split("/") if step not in ("", ".", "..")]
+    # A folder `heron.png` would stand where the mask of `heron.jpg` goes.
+    steps[:-1] = [f"{step}_" if step.lower().endswith(ENDINGS) else step for step in steps[:-1]]
     return "/".join(steps) or "image"
 
 
@@ -44,7 +47,8 @@ def _safe_step(step: str) -> str:
 
 
 def _without_extension(path: str) -> str:
-    return str(PurePosixPath(path).with_suffix(""))
+    short = PurePosixPath(path).with_suffix("")
+    return str(short) if short.name.strip(".") else path
 
 
 def _hash(text: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from mpae.data.geometry import resize_labels
-from mpae.inference.palette import part_colours
+from mpae.inference.palette import mask_palette, part_colours
 from mpae.inference.parts import part_name
 
 OPACITY = 0.55  # of a part's colour within its outline
@@ -37,18 +37,15 @@ def viewing_size(size: tuple[int, int]) -> tuple[int, int]:
 
 def paint_parts(image: Image.Image, mask: np.ndarray) -> Image.Image:
     """The photo with each part tinted in its colour and outlined; ``mask`` (H, W) has the photo's size."""
-    photo = np.asarray(image.convert("RGB"))
-    if mask.shape != photo.shape[:2]:
-        raise ValueError(f"The mask has shape {mask.shape}, the image {photo.shape[:2]}; expected the same.")
-    colours = np.zeros((int(mask.max(initial=0)) + 1, 3), dtype=np.uint16)
-    colours[1:] = part_colours(len(colours) - 1)
-    opacity = np.where(mask > 0, np.uint16(256 * OPACITY), np.uint16(0))  # in 1/256
-    opacity[_outlines(mask, _line_width(image.size)) & (mask > 0)] = 256
-    painted = np.empty_like(photo)
-    for channel in range(3):  # one at a time: a photo of 50 megapixels needs a third of the memory
-        tint = colours[mask, channel] * opacity
-        painted[..., channel] = (photo[..., channel] * (256 - opacity) + tint) >> 8
-    return Image.fromarray(painted)
+    if mask.shape != (image.height, image.width):
+        raise ValueError(f"The mask has shape {mask.shape}, the image {(image.height, image.width)}; "
+                         f"expected the same.")
+    tint = Image.fromarray(mask)
+    tint.putpalette(mask_palette(int(mask.max(initial=0))))
+    inside = mask > 0
+    opacity = inside * np.uint8(255 * OPACITY)
+    opacity[_outlines(mask, _line_width(image.size)) & inside] = 255
+    return Image.composite(tint.convert("RGB"), image.convert("RGB"), Image.fromarray(opacity))
 
 
 def _outlines(mask: np.ndarray, width: int) -> np.ndarray:
@@ -109,8 +106,9 @@ def preview_grid(rows: Sequence[Sequence[Image.Image]], titles: Sequence[str] = 
     scaled = [[_to_width(picture, width) for picture in row] for row in rows]
     heights = [max((picture.height for picture in row), default=0) for row in scaled]
     gap = max(2, width // 50)
-    font = ImageFont.load_default(size=max(9, min(28, width // 10)))
-    header = round(font.size * 1.6) if titles else 0
+    font_size = max(9, min(28, width // 10))
+    font = ImageFont.load_default(size=font_size)
+    header = round(font_size * 1.6) if titles else 0
     canvas = Image.new("RGB", (columns * (width + gap) + gap, sum(heights) + gap * (len(rows) + 1) + header), PAPER)
     draw = ImageDraw.Draw(canvas)
     for column, title in enumerate(titles):

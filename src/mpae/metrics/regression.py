@@ -27,7 +27,8 @@ ACTIVE = 0.5  # a part is there if it is more likely than all else at some posit
 def part_centres(similarity: Tensor) -> tuple[Tensor, Tensor]:
     """Centroid of each part's soft map, and whether the part is there at all.
 
-    Coordinates are shares of the image, 0..1, with pixel centres at half pixels, like the keypoints.
+    Coordinates are shares of the image, 0..1. A position counts as index / size, without the half that would
+    put it into the middle of its cell: so do the systems whose figures stand beside ours.
 
     Args:
         similarity: (B, K+1, h, w), background last.
@@ -37,8 +38,8 @@ def part_centres(similarity: Tensor) -> tuple[Tensor, Tensor]:
     """
     parts = similarity[:, :-1].double()  # (B, K, h, w)
     height, width = parts.shape[-2:]
-    x = (torch.arange(width, dtype=parts.dtype, device=parts.device) + 0.5) / width
-    y = (torch.arange(height, dtype=parts.dtype, device=parts.device) + 0.5) / height
+    x = torch.arange(width, dtype=parts.dtype, device=parts.device) / width
+    y = torch.arange(height, dtype=parts.dtype, device=parts.device) / height
     mass = parts.sum((2, 3))  # (B, K)
     moments = torch.stack([parts.sum(2) @ x, parts.sum(3) @ y], dim=-1)  # (B, K, 2)
     centres = torch.where(mass[..., None] > 0, moments / mass[..., None], 0.5)

@@ -80,7 +80,8 @@ def first_readable(source: ImageSource, index: int) -> tuple[Picture, dict[str, 
             return source[current], skipped
         except UnreadableImage as error:
             skipped[source.names[current]] = str(error)
-    raise MPAEError(f"None of the {len(source)} images can be read (the first: {next(iter(skipped.values()))}).")
+    first = next(iter(skipped.items()), ("", "there is none"))
+    raise MPAEError(f"None of the {len(source)} images can be read; the first, '{first[0]}': {first[1]}.")
 
 
 def collate(items: Sequence[Item | MPAEError]) -> Batch | MPAEError:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 from torch.nn import functional
 
 from mpae.data.source import ImageSource, Picture
@@ -48,7 +48,7 @@ class Previewer:
             labels = wide.argmax(dim=0).numpy()  # 0..K-1 parts, K background
             mask = np.where(labels == model.num_parts, 0, labels + 1).astype(np.uint8)
             back = Image.fromarray(pixels).resize(image.size, Image.Resampling.BICUBIC)
-            trios.append([image, paint_parts(image, mask), back])
+            trios.append([squared(image), squared(paint_parts(image, mask)), squared(back)])
         rows = [[*trios[i], *(trios[i + 1] if i + 1 < len(trios) else ())] for i in range(0, len(trios), 2)]
         return preview_grid(rows, titles=("image", "parts", "restoration") * min(2, len(trios)))
 
@@ -63,3 +63,8 @@ def fitted(picture: Picture) -> Image.Image:
     factor = CELL / max(width, height)
     size = max(1, round(width * factor)), max(1, round(height * factor))
     return picture.image.resize(size, Image.Resampling.BILINEAR)
+
+
+def squared(picture: Image.Image) -> Image.Image:
+    """Centred on white, so that upright and wide pictures share a grid."""
+    return ImageOps.pad(picture, (CELL, CELL), color="white")

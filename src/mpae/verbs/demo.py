@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
+from mpae.backbones import build_backbone
 from mpae.baselines.dino_kmeans import DinoKMeans
-from mpae.config import resolve
+from mpae.config import BackboneSettings, resolve
 from mpae.data.source import ImageSource
 from mpae.data.synthetic import SyntheticImages
 from mpae.data.views import make_view
@@ -63,8 +64,8 @@ def demo_verb(folder: Path, overwrite: bool, console: Console, out: Console) -> 
     model = result.model
     test = SyntheticImages(TEST_IMAGES, split="test")
     with image_progress(console) as progress:
-        clusters = DinoKMeans.fit(model.backbone, SyntheticImages(TRAINING_IMAGES), PARTS,
-                                  image_size=model.image_size)
+        clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size),
+                                  SyntheticImages(TRAINING_IMAGES), PARTS, model.image_size)
         systems: dict[str, Any] = {"chance": Chance(PARTS, model.image_size),
                                    "k-means on frozen features": clusters, "MPAE": model}
         figures = {name: evaluate(system, test, progress=progress).figures for name, system in systems.items()}

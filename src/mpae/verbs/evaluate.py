@@ -68,7 +68,7 @@ def run_model(run_folder: Path | None, parts: int | None, cached: bool) -> PartM
 
 def baseline_model(baseline: str | None, parts: int | None, settings: DataSettings) -> PartModel:
     from mpae.backbones import build_backbone
-    from mpae.baselines import BASELINES, build_baseline
+    from mpae.baselines import BASELINES
     from mpae.config import BackboneSettings
     from mpae.data.catalogue import open_images
 
@@ -77,7 +77,7 @@ def baseline_model(baseline: str | None, parts: int | None, settings: DataSettin
     if parts is None:
         raise MPAEError("--baseline needs --parts K, the number of parts.")
     backbone = build_backbone(BackboneSettings(), settings.image_size)
-    return build_baseline(baseline, backbone, open_images(settings, "train"), parts, settings.image_size)
+    return BASELINES[baseline].fit(backbone, open_images(settings, "train"), parts, settings.image_size)
 
 
 def user_cache(backbone: Any) -> Any:

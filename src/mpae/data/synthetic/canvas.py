@@ -31,12 +31,13 @@ class Canvas:
     def paint(self, piece: Piece, frame: Frame) -> None:
         """Lay a piece over what is there: shadow on the pieces beneath, then texture and relief."""
         outlines = [frame.to_pixels(outline) for outline in piece.outlines]
-        round_off = max(thickness(outline) for outline in outlines)
+        is_flat = not piece.relief and piece.material.is_flat
+        round_off = 0.0 if is_flat else max(thickness(outline) for outline in outlines)
         box = self.box_around(outlines, margin=int(0.6 * round_off) + 3)
         if box is None:
             return
         cover = coverage(outlines, box)  # (h, w)
-        if not piece.relief and piece.material.is_flat:
+        if is_flat:
             return self.lay(box, plane(piece.material.colour), cover * piece.opacity, piece.label)
         swell = blurred(cover, 0.7 * round_off)
         left, top, right, bottom = box

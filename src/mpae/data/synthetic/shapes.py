@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -102,16 +103,20 @@ class Frame:
     scale: float = 1.0
     offset: Point = (0.0, 0.0)
 
-    @property
+    @cached_property
     def matrix(self) -> np.ndarray:  # (2, 2), for row vectors
         turned = turn(np.eye(2), self.angle)
         return turned * self.scale * np.array([-1.0 if self.mirrored else 1.0, 1.0])
+
+    @cached_property
+    def inverse(self) -> np.ndarray:  # (2, 2) float32
+        return np.linalg.inv(self.matrix).astype(np.float32)
 
     def to_pixels(self, points: np.ndarray) -> np.ndarray:
         return points @ self.matrix + self.offset
 
     def to_figure(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The figure's coordinates of pixels given by a row x (1, w) and a column y (h, 1)."""
-        inverse = np.linalg.inv(self.matrix).astype(np.float32)
+        inverse = self.inverse
         x, y = x - np.float32(self.offset[0]), y - np.float32(self.offset[1])
         return x * inverse[0, 0] + y * inverse[1, 0], x * inverse[0, 1] + y * inverse[1, 1]

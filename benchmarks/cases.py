@@ -1,0 +1,151 @@
+"""What is measured: each case builds a piece of work, ours or plain, on the same random inputs and weights."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+from torch import Tensor
+
+from benchmarks.measure import Work
+from benchmarks.plain import PlainMPAE, PlainObjective, copy_weights
+from mpae.backbones import FrozenViT
+from mpae.backbones.cache import CachedBackbone, FeatureCache, pixel_key
+from mpae.config import Config, resolve
+from mpae.inference.masks import segment
+from mpae.inference.predict import PartPredictor
+from mpae.inference.quantise import quantised
+from mpae.losses import Objective, PerceptualNetwork
+from mpae.metrics.clustering import PartClusteringMetric
+from mpae.model import MPAE, build_model
+from mpae.model.masking import random_mask
+from mpae.training.module import TrainingModule
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large everything is: as in the figures that are to be reached, or tiny."""
+
+    base: str = "vit_base_patch14_reg4_dinov2"
+    small: str = "vit_small_patch14_dinov2"
+    vit: dict[str, Any] = field(default_factory=dict)  # what makes these smaller
+    image_size: int = 224
+    many_parts: int = 50
+    few_parts: int = 8
+    batch: int = 16
+    vgg_width: int = 64
+    large_mask: int = 2048
+    labels: int = 40_000_000
+    grown_images: int = 192
+    rounds: int = 5
+
+    def config(self, preset: str, num_parts: int, **values: Any) -> Config:
+        """Settings of a preset at these sizes, its dataset-independent choices left as they are."""
+        return resolve(preset, overrides={"model.num_parts": num_parts, "data.image_size": self.image_size, **values})
+
+
+FULL = Sizes()
+QUICK = Sizes(vit={"embed_dim": 32, "depth": 2, "num_heads": 2}, image_size=56, many_parts=5, few_parts=3,
+              batch=8, vgg_width=4, large_mask=96, labels=100_000, grown_images=32, rounds=2)
+
+
+def random_vit(architecture: str, sizes: Sizes) -> FrozenViT:
+    model = timm.create_model(architecture, num_classes=0, img_size=sizes.image_size, dynamic_img_size=True,
+                              **sizes.vit)
+    return FrozenViT(model, "random weights")
+
+
+def models(config: Config, backbone: Any) -> tuple[MPAE, PlainMPAE]:
+    """Both with the same weights."""
+    ours, plain = build_model(config, backbone), PlainMPAE(config.model, backbone, config.data.image_size)
+    copy_weights(ours, plain)
+    return ours, plain
+
+
+def training(variant: str, preset: str, architecture: str, num_parts: int, batch: int | None, sizes: Sizes) -> Work:
+    """A step of training; ours finds the backbone's maps in a warm cache on disk.
+
+    Args:
+        variant: "ours" or "plain".
+        batch: images a step; as the preset has it if None.
+    """
+    torch.manual_seed(0)
+    config = sizes.config(preset, num_parts)
+    batch = batch or config.training.batch_size
+    images = torch.rand(batch, 3, sizes.image_size, sizes.image_size)
+    vgg = PerceptualNetwork(sizes.vgg_width)
+    backbone = random_vit(architecture, sizes)
+    arguments = config.loss, config.training.group_size, vgg
+    ours, plain = models(config, warm(backbone, images) if variant == "ours" else backbone)
+    model = ours if variant == "ours" else plain
+    objective = Objective(*arguments) if variant == "ours" else PlainObjective(*arguments)
+    optimizer = TrainingModule(config, model, objective).configure_optimizers()  # type: ignore[arg-type]
+    patches = (sizes.image_size // backbone.patch_size) ** 2
+    del ours, plain, vgg, backbone
+
+    def step() -> dict[str, float]:
+        output = model(images, random_mask(batch, patches, config.model.mask_ratio))
+        terms = objective(output, output.target)
+        optimizer.zero_grad()
+        terms["total"].backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), config.training.clip_norm)
+        optimizer.step()
+        return {name: value.item() for name, value in terms.items()}
+
+    return step
+
+
+def warm(backbone: FrozenViT, images: Tensor) -> CachedBackbone:
+    """The backbone with a cache that holds maps (random ones) of these images, until the process ends."""
+    folder = tempfile.TemporaryDirectory(prefix="mpae-bench-")
+    cache = FeatureCache(Path(folder.name), backbone.fingerprint, limit_bytes=10**10)
+    side = images.shape[-1] // backbone.patch_size
+    for image in images.numpy():
+        cache.put(pixel_key(image), np.random.default_rng(0).standard_normal(
+            (backbone.dim, side, side)).astype(np.float16))
+    cached = CachedBackbone(backbone, cache)
+    cached.folder = folder  # type: ignore[assignment]  # it goes with the backbone
+    return cached
+
+
+def prediction(variant: str, architecture: str, batch: int, mask_size: int, sizes: Sizes) -> Work:
+    """Images to masks; the variants are "ours", "int8" and "plain"."""
+    torch.manual_seed(0)
+    ours, plain = models(sizes.config("paper", sizes.many_parts), random_vit(architecture, sizes))
+    ours, plain = ours.eval(), plain.eval()
+    pixels = np.random.default_rng(0).integers(0, 256, (batch, sizes.image_size, sizes.image_size, 3), np.uint8)
+    if variant == "plain":
+        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+        return lambda: plain.masks(images, (mask_size, mask_size))
+    if variant == "int8":
+        ours = quantised(ours)
+    predictor = PartPredictor(ours)
+    return lambda: [segment(logits, (mask_size, mask_size)) for logits in predictor.describe(pixels)[0]]
+
+
+def clustering(variant: str, sizes: Sizes) -> Work:
+    """NMI and ARI of labels that come in batches of images of 128 x 128 pixels."""
+    random = torch.Generator().manual_seed(0)
+    per_batch = min(32 * 128 * 128, sizes.labels)
+    batches = sizes.labels // per_batch
+    labels = torch.randint(0, sizes.many_parts + 1, (per_batch,), generator=random)
+    target = (labels + torch.randint(0, 20, (per_batch,), generator=random)) % 41
+
+    def streaming() -> dict[str, float]:
+        metric = PartClusteringMetric(sizes.many_parts + 1, 41)
+        for _ in range(batches):
+            metric.update(labels, target)
+        return metric.compute()
+
+    def concatenated() -> dict[str, float]:
+        from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+
+        both = torch.cat([labels] * batches).numpy(), torch.cat([target] * batches).numpy()
+        return {"nmi": 100 * normalized_mutual_info_score(*both), "ari": 100 * adjusted_rand_score(*both)}
+
+    return streaming if variant == "ours" else concatenated

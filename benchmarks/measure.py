@@ -1,0 +1,79 @@
+"""Time, memory and arithmetic of a piece of work, measured so that a busy machine does not decide."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+Work = Callable[[], object]
+PEAK_SIDE = 2048  # of the square matrices whose product counts as the machine's peak
+
+
+def alternate(works: Mapping[str, Work], rounds: int) -> dict[str, list[float]]:
+    """Seconds of each work in each round, one after the other, after one round that does not count.
+
+    The product of two large matrices runs along in every round, as "matmul": a neighbour on the machine slows
+    all works of a round alike, so ratios are taken within rounds.
+    """
+    matrix = torch.randn(PEAK_SIDE, PEAK_SIDE)
+    everything = {**works, "matmul": lambda: matrix @ matrix}
+    seconds: dict[str, list[float]] = {name: [] for name in everything}
+    for number in range(rounds + 1):
+        for name, work in everything.items():
+            start = time.perf_counter()
+            work()
+            if number:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def ratio(numerator: list[float], denominator: list[float]) -> float:
+    """Median over the rounds of the ratio within each."""
+    return statistics.median(above / below for above, below in zip(numerator, denominator, strict=True))
+
+
+def share_of_peak(operations: int, seconds: list[float], matmul: list[float]) -> float:
+    """Operations a second, as a share of what the large matrix product reaches in the same round."""
+    return operations / (2 * PEAK_SIDE**3) * ratio(matmul, seconds)
+
+
+def operations(work: Work) -> int:
+    """Floating-point operations of matrix products and convolutions."""
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # it cannot see into fused attention
+        work()
+    return counter.get_total_flops()
+
+
+def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
+    """The result of a function of a module, run in a process of its own."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()
+
+
+def peak_memory(build: Callable[..., Work], *arguments: Any) -> int:
+    """Bytes that a fresh process needs at most, beyond its libraries: models, inputs and two runs of the work."""
+    return in_fresh_process(_peak_memory, build, *arguments)
+
+
+def _peak_memory(build: Callable[..., Work], *arguments: Any) -> int:
+    before = peak_so_far()
+    work = build(*arguments)
+    for _ in range(2):
+        work()
+    return peak_so_far() - before
+
+
+def peak_so_far() -> int:
+    """The most bytes of memory that this process has ever held."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,0 +1,208 @@
+"""Run folders on the Hugging Face Hub: push one with a model card, load one by its name."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mpae.errors import MPAEError
+from mpae.run import Run
+
+ADDRESS = re.compile(r"hf:/{1,2}([^@]+)(?:@(.+))?")  # a Path makes one slash of two
+REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+CARD, PREVIEW = "README.md", "preview.png"
+FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", PREVIEW, CARD)  # all that goes up or comes down
+PRIVATE = (("data", "root"), ("cache", "folder"))  # settings that name folders of the machine it was trained on
+
+MODEL_CARD = """---
+{front}---
+
+# {name}
+
+Finds {num_parts} parts of the things in a picture. It learnt them from pictures that nobody had labelled, with
+MPAE, the Masked Part Autoencoder ("Unsupervised Part Discovery via Descriptor-Based Masked Image Restoration with
+Optimized Constraints", ICCV 2025).
+{preview}
+## Use
+
+```python
+import mpae                                          # pip install mpae
+model = mpae.load("{repo_id}")
+parts = model.predict("photo.jpg")                   # parts.mask, parts.present, parts.descriptors
+```
+
+or `mpae predict hf://{repo_id} PHOTOS --out DIR`.
+
+## What it is
+
+| | |
+|---|---|
+{facts}
+
+The files hold the trained blocks. The frozen backbone is not among them: mpae fetches it by its name.
+{figures}"""
+
+
+def run_folder(where: str | os.PathLike[str], revision: str | None = None) -> Path:
+    """The run folder that is meant: one here, or one on the Hub.
+
+    On the Hub are ``hf://user/name`` and ``hf://user/name@revision`` always, and the text ``user/name`` where
+    there is no such folder here.
+    """
+    text = os.fspath(where)
+    address = ADDRESS.fullmatch(text)
+    if address:
+        return download(address[1], revision or address[2])
+    if isinstance(where, str) and not Path(text).exists() and REPO_ID.fullmatch(text):
+        return download(text, revision)
+    if revision is not None:
+        raise MPAEError(f"'{text}' is a folder here, which has no revision '{revision}'; leave that out.")
+    return Path(text)
+
+
+def download(repo_id: str, revision: str | None = None) -> Path:
+    """The run folder of a repository, from the local cache where it is there already."""
+    from huggingface_hub import snapshot_download
+
+    _check_repo_id(repo_id)
+    try:
+        folder = Path(snapshot_download(repo_id, revision=revision, allow_patterns=list(FILES)))
+    except Exception as error:  # of requests, httpx or others, by the version of huggingface_hub
+        raise MPAEError(f"There is no run folder '{repo_id}' here, and the Hugging Face Hub does not give one "
+                        f"({_reason(error)}); check the name and the connection.") from None
+    for name in FILES:
+        _check_inside(folder, name, repo_id)
+    if not (folder / "config.yaml").is_file():
+        raise MPAEError(f"'{repo_id}' on the Hugging Face Hub is not a run of mpae: it has no config.yaml.")
+    return folder
+
+
+def push(folder: str | os.PathLike[str], repo_id: str, *, private: bool = False, licence: str | None = None,
+         preview: bool = True, token: str | None = None) -> str:
+    """Upload a run folder with a model card; returns the address of the page.
+
+    Args:
+        repo_id: ``user/name``; it is made where there is none, and brought up to date where there is one.
+        private: only you can see it.
+        licence: of the trained weights, as the Hub abbreviates it, such as ``apache-2.0``.
+        preview: upload the last preview, which shows some of the training images.
+        token: of the Hub; the one that ``hf auth login`` keeps if not given.
+    """
+    from huggingface_hub import HfApi
+
+    run = Run.open(folder)
+    _check_repo_id(repo_id)
+    with tempfile.TemporaryDirectory(prefix="mpae-push-") as staging:
+        stage(run, Path(staging), repo_id, licence, preview)
+        try:
+            api = HfApi(token=token)
+            page = api.create_repo(repo_id, private=private, exist_ok=True)
+            api.upload_folder(repo_id=repo_id, folder_path=staging, allow_patterns=list(FILES),
+                              commit_message="Upload a run of mpae")
+        except Exception as error:
+            raise MPAEError(f"The Hugging Face Hub did not take '{run}' as '{repo_id}' ({_reason(error)}); check "
+                            "the name, the connection and `hf auth login`.") from None
+    return str(page)
+
+
+def stage(run: Run, folder: Path, repo_id: str, licence: str | None = None, preview: bool = True) -> None:
+    """Put together what is uploaded: the run without the folders of this machine, a preview, the card."""
+    from mpae.backbones import NAMED
+    from mpae.backbones.weights import is_weights_file
+
+    run.load_weights()  # an unfinished or damaged run is told before anything goes up
+    config = run.config()
+    if config.backbone.name not in NAMED and is_weights_file(config.backbone.name):
+        raise MPAEError(f"'{run}' was trained on the weights file '{config.backbone.name}', which nobody else has; "
+                        "a run to share needs a backbone with a name (`mpae backbones` lists them).")
+    content = run.content()
+    for section, key in PRIVATE:
+        content["settings"].get(section, {}).pop(key, None)
+    (folder / "config.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    (folder / "model.safetensors").write_bytes(run.weights_file.read_bytes())
+    if run.metrics_file.is_file():
+        (folder / "metrics.jsonl").write_bytes(run.metrics_file.read_bytes())
+    previews = sorted(run.previews.glob("*.png")) if preview else []
+    if previews:
+        (folder / PREVIEW).write_bytes(previews[-1].read_bytes())
+    (folder / CARD).write_text(model_card(run, repo_id, licence, bool(previews)), encoding="utf-8")
+
+
+def model_card(run: Run, repo_id: str, licence: str | None = None, preview: bool = False) -> str:
+    """README.md: what it is, how to load it, and the figures of its evaluations, if there were any."""
+    config, content = run.config(), run.content()
+    backbone, backbone_licence = _backbone(config.backbone.name)
+    front: dict[str, Any] = {"library_name": "mpae", "pipeline_tag": "image-segmentation",
+                             "tags": ["unsupervised-part-discovery", "mpae"]}
+    if licence:
+        front["license"] = licence
+    steps = max((record["step"] for record in run.records() if isinstance(record.get("step"), int)), default=None)
+    facts = {
+        "parts": f"{config.model.num_parts}, and the background",
+        "input": f"the whole picture, squashed to {config.data.image_size} x {config.data.image_size} px",
+        "backbone": f"`{config.backbone.name}` (timm's `{backbone}`), frozen",
+        "licence of the backbone's weights": backbone_licence,
+        "licence of these weights": licence or "not stated",
+        "trained on": f"{content.get('images', 'some')} images" + (f", {steps} steps" if steps else ""),
+        "made with": f"mpae {content.get('version')}",
+    }
+    return MODEL_CARD.format(
+        front=yaml.safe_dump(front, sort_keys=False), name=repo_id.partition("/")[2], repo_id=repo_id,
+        num_parts=config.model.num_parts, preview=f"\n![image, parts, restoration]({PREVIEW})\n" if preview else "",
+        facts="\n".join(f"| {key} | {value} |" for key, value in facts.items()), figures=_figures(run))
+
+
+def _figures(run: Run) -> str:
+    """A table of the last evaluation on each dataset and split."""
+    last = {(record["evaluation"], record.get("split", "")): record
+            for record in run.records() if "evaluation" in record}
+    names = [name for name in ("nmi", "ari", "nme", "foreground_iou")
+             if any(isinstance(record.get(name), (int, float)) for record in last.values())]
+    if not names:
+        return ""
+    rows = [["evaluated on", *(name.replace("_", " ") for name in names)], ["---"] * (len(names) + 1)]
+    rows += [[f"{dataset} {split}".strip(), *(_number(record, name) for name in names)]
+             for (dataset, split), record in last.items()]
+    return "\n## Figures\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def _number(record: Mapping[str, Any], name: str) -> str:
+    value = record.get(name)
+    return f"{value:.2f}" if isinstance(value, (int, float)) else ""
+
+
+def _backbone(name: str) -> tuple[str, str]:
+    """timm's name of a backbone, and the licence of its weights."""
+    import timm
+
+    from mpae.backbones import BUNDLED, BUNDLED_ARCHITECTURE, NAMED
+
+    architecture = BUNDLED_ARCHITECTURE if name == BUNDLED else NAMED.get(name, name)
+    try:
+        return architecture, timm.get_pretrained_cfg(architecture).license or "see its page"
+    except RuntimeError:
+        return architecture, "see its page"
+
+
+def _check_repo_id(repo_id: str) -> None:
+    if not REPO_ID.fullmatch(repo_id) or ".." in repo_id:
+        raise MPAEError(f"'{repo_id}' is not a name on the Hugging Face Hub; write it as user/name.")
+
+
+def _check_inside(folder: Path, name: str, repo_id: str) -> None:
+    """The cache of the Hub links files to its own blobs; a link to anywhere else is not followed."""
+    file = (folder / name).resolve()
+    inside = file.parent == folder.resolve() or file.parent == folder.resolve().parent.parent / "blobs"
+    if not inside or (file.exists() and not file.is_file()):
+        raise MPAEError(f"'{repo_id}' is not loaded: its {name} is not a plain file of the repository.")
+
+
+def _reason(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0].rstrip(".: ") if lines else type(error).__name__

@@ -1,0 +1,45 @@
+"""Work shared by several processes, where torch.distributed runs; without it, by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch.distributed as distributed
+
+from mpae.errors import MPAEError
+
+Item = TypeVar("Item")
+
+
+def place() -> tuple[int, int]:
+    """Number of this process, and how many there are."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def gathered(items: list[Item]) -> list[Item]:
+    """The items of all processes."""
+    if place()[1] == 1:
+        return items
+    everyones: list[list[Item]] = [[] for _ in range(place()[1])]
+    distributed.all_gather_object(everyones, items)
+    return [item for ours in everyones for item in ours]
+
+
+def by_the_first(make: Callable[[], Item]) -> Item:
+    """What the first process makes, given to all of them; so is its MPAEError."""
+    rank, processes = place()
+    if processes == 1:
+        return make()
+    outcome: list[Item | MPAEError | None] = [None]
+    if rank == 0:
+        try:
+            outcome = [make()]
+        except MPAEError as error:
+            outcome = [error]
+    distributed.broadcast_object_list(outcome, src=0)
+    if isinstance(outcome[0], MPAEError):
+        raise outcome[0]
+    return outcome[0]  # type: ignore[return-value]

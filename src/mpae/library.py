@@ -1,0 +1,259 @@
+"""The library: parts of things in a few lines of Python, as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
+
+from mpae.config import default_preset, resolve
+from mpae.data.given import GivenImage, GivenImages, is_one_image, iterate_pictures
+from mpae.errors import MPAEError
+from mpae.hub import run_folder
+from mpae.inference.load import load_model
+from mpae.inference.parts import Parts, part_name
+from mpae.inference.predict import PartPredictor
+from mpae.run import Run
+
+log = logging.getLogger("mpae")
+
+NEEDED = ("config.yaml", "model.safetensors")  # what a pickle carries of the run folder
+
+
+class PartDiscovery(TransformerMixin, BaseEstimator):
+    """Finds the parts of things in images that nobody has labelled.
+
+    Args:
+        parts: K, the number of parts; the background is not counted.
+        preset: ``laptop`` or ``paper``; if not given, the one that suits this machine.
+        out: the run folder that ``fit`` makes; a temporary one, which goes with this object, if not given.
+        settings: any of the settings that ``mpae settings`` lists, for example ``{"training.epochs": 20}``.
+
+    >>> from mpae import PartDiscovery
+    >>> model = PartDiscovery.load("runs/birds")  # or PartDiscovery(parts=8).fit("photos/")
+    >>> parts = model.predict("photos/heron.jpg")
+    >>> parts.mask.shape, str(parts.mask.dtype)  # the size of the photo; 0 background, 1..K parts
+    ((80, 96), 'uint8')
+    >>> [part.name for part in parts.present]
+    ['part-01', 'part-02', 'part-03']
+    """
+
+    run_: Run  # of the fitted model
+    model_: Any  # an MPAE on the device where it predicts
+
+    def __init__(self, parts: int = 8, preset: str | None = None, out: str | os.PathLike[str] | None = None,
+                 settings: Mapping[str, Any] | None = None):
+        # scikit-learn copies estimators by these four, so they are kept just as they were given.
+        self.parts, self.preset, self.out, self.settings = parts, preset, out, settings
+
+    # -- from images, from a folder, from the Hub, and back
+
+    def fit(self, images: str | os.PathLike[str] | Iterable[GivenImage], y: Any = None, *,
+            out: str | os.PathLike[str] | None = None) -> PartDiscovery:
+        """Learn parts from a folder of images, or from images at hand.
+
+        Args:
+            images: a folder, sub-folders included; or paths, Pillow images, arrays (H, W, 3) or (H, W) of uint8
+                or of floats in [0, 1], or tensors (3, H, W) likewise.
+            y: not looked at; a scikit-learn pipeline passes it.
+            out: the run folder to make, instead of the one given to the constructor.
+        """
+        from mpae.data.catalogue import open_images
+        from mpae.training.fit import fit
+
+        if "model.num_parts" in (self.settings or {}):
+            raise MPAEError("The number of parts is in settings as 'model.num_parts'; give it as parts=K instead.")
+        is_folder = isinstance(images, (str, os.PathLike))
+        if is_one_image(images) and not is_folder:
+            raise MPAEError("Training needs at least 2 images and one was given; pass a folder, or a list of images.")
+        chosen: dict[str, Any] = {**(self.settings or {}), "model.num_parts": self.parts, "data.dataset": "folder",
+                                  "data.root": os.fspath(images) if is_folder else None}  # type: ignore[arg-type]
+        config = resolve(self.preset or default_preset(), None, chosen)
+        source = open_images(config.data) if is_folder else GivenImages(images)  # type: ignore[arg-type]
+        folder, temporary = self._new_folder(out if out is not None else self.out)
+        result = fit(config, source, folder)
+        if result.reason == "interrupted":
+            log.warning("Interrupted: the parts are those of the %d steps done so far.", result.steps)
+        self._temporary = temporary
+        return self._use(Run.open(folder))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, revision: str | None = None) -> PartDiscovery:
+        """A fitted model from a run folder, or from the Hugging Face Hub by its ``user/name``.
+
+        Args:
+            folder: a run folder here; if there is none and it reads ``user/name``, that model on the Hub;
+                ``hf://user/name`` is the Hub in any case.
+            revision: branch, tag or commit on the Hub.
+
+        >>> PartDiscovery.load("runs/birds").parts
+        3
+        """
+        from mpae.training.fit import differences
+
+        run = Run.open(run_folder(folder, revision))
+        config = run.config()
+        settings = {name: value for name, _, value in differences(resolve("paper"), config)
+                    if name not in ("model.num_parts", "data.dataset", "data.root")}
+        return cls(config.model.num_parts, "paper", settings=settings)._use(run)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Keep the run folder of this model, for `load` and for the command ``mpae``.
+
+        >>> PartDiscovery.load("runs/birds").save("runs/copy")
+        >>> PartDiscovery.load("runs/copy").parts
+        3
+        """
+        self._check_fitted()
+        target = Path(folder)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise MPAEError(f"'{target}' exists already; save to another folder.")
+        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        try:
+            copy_run(self.run_, beside)
+            if target.exists():
+                target.rmdir()
+            os.replace(beside, target)
+        except OSError as error:
+            raise MPAEError(f"Cannot write '{target}': {error.strerror or error}.") from None
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+    # -- from images to parts
+
+    @overload
+    def predict(self, images: GivenImage, probabilities: bool = False, flip: bool = False) -> Parts: ...
+    @overload
+    def predict(self, images: Iterable[GivenImage], probabilities: bool = False,
+                flip: bool = False) -> list[Parts]: ...
+
+    def predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Parts | list[Parts]:
+        """The parts of an image at its own size; a list of them for a folder or several images.
+
+        Args:
+            images: a path, a Pillow image, an array (H, W, 3) or (H, W), a tensor (3, H, W); or an iterable of
+                these, or a folder.
+            probabilities: also give the probability of each part for every pixel, ``(K+1, H, W)``.
+            flip: average over the image and its mirror image, which takes twice the time.
+
+        >>> model = PartDiscovery.load("runs/birds")
+        >>> photo = np.full((40, 60, 3), 0.5)
+        >>> model.predict(photo, probabilities=True).probabilities.shape
+        (4, 40, 60)
+        >>> [parts.size for parts in model.predict([photo, "photos/heron.jpg"])]
+        [(60, 40), (96, 80)]
+        """
+        found = self._predict(images, probabilities, flip)
+        return next(found) if is_one_image(images) else list(found)
+
+    def transform(self, images: Any) -> np.ndarray:
+        """One vector for each image, for a classifier or a search: (n, K·(C+1)) float32.
+
+        Each part has C+1 numbers in a row: 1 where the image shows it, and its descriptor scaled to length 1.
+        All of them are 0 where the image does not show it.
+
+        >>> PartDiscovery.load("runs/birds").transform("photos/").shape  # 3 parts, descriptors of 32 numbers
+        (1, 99)
+        """
+        rows = [part_vector(parts) for parts in self._predict(images)]
+        if not rows:
+            raise MPAEError("There is no image to transform; pass a folder, an image or some images.")
+        return np.stack(rows)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """What each number of `transform` is: ``part-01``, ``part-01-000``, ``part-01-001``, ..."""
+        self._check_fitted()
+        parts, dim = self.model_.num_parts, self.run_.config().model.dim
+        return np.array([name for index in range(1, parts + 1) for name in (
+            part_name(index), *(f"{part_name(index)}-{number:03d}" for number in range(dim)))], dtype=object)
+
+    # -- inside
+
+    def _predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Iterator[Parts]:
+        self._check_fitted()
+        predictor = PartPredictor(self.model_, flip=flip, device=self.model_.mean.device)
+        return predictor.predict(iterate_pictures(images), with_probabilities=probabilities)
+
+    def _use(self, run: Run) -> PartDiscovery:
+        import torch
+
+        self.model_ = load_model(run.folder).to("cuda" if torch.cuda.is_available() else "cpu")
+        self.run_ = run
+        return self
+
+    def _new_folder(self, out: str | os.PathLike[str] | None) -> tuple[Path, Any]:
+        if out is None:
+            temporary = tempfile.TemporaryDirectory(prefix="mpae-")
+            return Path(temporary.name), temporary
+        if Run(Path(out)).exists():
+            raise MPAEError(f"'{out}' holds a run already; use it with PartDiscovery.load, or choose another out.")
+        return Path(out), None
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError("This PartDiscovery knows no parts yet; call fit(images), or use "
+                                 "PartDiscovery.load(folder).")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "run_")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickle carries the trained weights, and the frozen backbone by its name only, as a run folder does."""
+        state = {key: value for key, value in super().__getstate__().items()
+                 if key not in ("run_", "model_", "_temporary")}
+        if self.__sklearn_is_fitted__():
+            state["_files"] = {name: (self.run_.folder / name).read_bytes() for name in NEEDED}
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        files = state.pop("_files", None)
+        super().__setstate__(state)
+        if files is not None:
+            folder, self._temporary = self._new_folder(None)
+            for name in NEEDED:
+                (folder / name).write_bytes(files[name])
+            self._use(Run.open(folder))
+
+
+def load(folder: str | os.PathLike[str], *, revision: str | None = None) -> PartDiscovery:
+    """A fitted model from a run folder or from the Hugging Face Hub: `PartDiscovery.load`.
+
+    >>> import mpae
+    >>> mpae.load("runs/birds").parts
+    3
+    """
+    return PartDiscovery.load(folder, revision=revision)
+
+
+def part_vector(parts: Parts) -> np.ndarray:
+    """One image as (K·(C+1),) float32: for each part 1 and its descriptor scaled to length 1, or zeros.
+
+    >>> from mpae.inference.parts import Part
+    >>> second = Part(index=2, area=3, share=0.75, centre=(1.17, 1.17), box=(0, 0, 2, 2), confidence=0.9)
+    >>> mask, descriptors = np.array([[0, 2], [2, 2]], dtype=np.uint8), np.array([[7.0, 7.0], [3.0, 4.0]])
+    >>> part_vector(Parts("heron.jpg", mask, [second], descriptors)).round(2).tolist()
+    [0.0, 0.0, 0.0, 1.0, 0.6..., 0.8...]
+    """
+    present = np.zeros((parts.num_parts, 1))
+    present[[part.index - 1 for part in parts.present]] = 1
+    length = np.linalg.norm(parts.descriptors, axis=1, keepdims=True).clip(min=1e-12)
+    return (present * np.hstack([present, parts.descriptors / length])).astype(np.float32).ravel()
+
+
+def copy_run(run: Run, folder: Path) -> None:
+    """Copy what this package writes into a run folder, and nothing else that lies there."""
+    folder.mkdir(parents=True)
+    for file in (run.config_file, run.weights_file, run.metrics_file, run.skipped_file):
+        if file.is_file():
+            shutil.copy(file, folder / file.name)
+    for inner in (run.checkpoint_file.parent, run.previews):
+        if inner.is_dir():
+            shutil.copytree(inner, folder / inner.name)

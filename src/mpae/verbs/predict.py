@@ -1,0 +1,39 @@
+"""`mpae predict`: files for people and programs, from the parts of every image."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from rich.console import Console
+
+from mpae.data.listing import images_at
+from mpae.errors import MPAEError
+from mpae.inference.load import load_model
+from mpae.inference.predict import predict_folder
+from mpae.run import Run
+from mpae.verbs.progress import image_progress
+
+
+def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, flip: bool, int8: bool, batch_size: int,
+                 workers: int, overwrite: bool, console: Console, out: Console) -> None:
+    source = images_at(images)  # a mistake in the folder is told before the model is loaded
+    model = load_model(folder)
+    if int8:
+        from mpae.inference.quantise import quantised
+
+        model.backbone = quantised(model.backbone)
+    digest = hashlib.sha256(Run(folder).weights_file.read_bytes()).hexdigest()[:16] + ("-int8" if int8 else "")
+    kinds = [kind.strip() for kind in write.split(",") if kind.strip()]
+    with image_progress(console) as progress:
+        done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()), write=kinds,
+                              flip=flip, batch_size=batch_size, workers=workers, overwrite=overwrite,
+                              progress=progress)
+    if not done.images:
+        reason = done.skipped[0][1] if done.skipped else "none found"
+        raise MPAEError(f"None of the {len(source)} images in '{images}' can be read (the first: {reason}).")
+    earlier = done.images - done.new
+    out.print(f"{done.images} images in '{out_folder}'" + (f", {earlier} of them from before" if earlier else "")
+              + f"; {done.new / max(done.seconds, 1e-9):.1f} images/s."
+              + (f" {len(done.skipped)} could not be read: see skipped.txt." if done.skipped else ""),
+              highlight=False, soft_wrap=True)
