@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from pictures import draw_photo
+from PIL import Image
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -143,7 +143,7 @@ def test_fits_a_folder_and_keeps_the_run(photos: Path, tmp_path: Path) -> None:
     again = mpae.load(tmp_path / "run")
     assert again.parts == 2
     assert np.array_equal(again.transform(photos), model.transform(photos))
-    with pytest.raises(MPAEError, match="holds a run already; use it with PartDiscovery.load"):
+    with pytest.raises(MPAEError, match=r"holds a run already; use it with PartDiscovery\.load"):
         model.fit(photos, out=tmp_path / "run")
 
 
@@ -178,7 +178,7 @@ def test_mistakes_get_a_sentence(model: PartDiscovery, photos: Path, tmp_path: P
         PartDiscovery().fit(draw_photo(0))  # type: ignore[arg-type]
     with pytest.raises(MPAEError, match="give it as parts=K"):
         PartDiscovery(settings={"model.num_parts": 4}).fit(photos)
-    with pytest.raises(MPAEError, match="did you mean 'training.epochs'"):
+    with pytest.raises(MPAEError, match=r"did you mean 'training\.epochs'"):
         PartDiscovery(settings={"training.epoch": 4}).fit(photos)
     with pytest.raises(MPAEError, match="no image to transform"):
         model.transform([])

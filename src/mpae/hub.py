@@ -185,9 +185,10 @@ def _backbone(name: str) -> tuple[str, str]:
 
     architecture = BUNDLED_ARCHITECTURE if name == BUNDLED else NAMED.get(name, name)
     try:
-        return architecture, timm.get_pretrained_cfg(architecture).license or "see its page"
-    except RuntimeError:
-        return architecture, "see its page"
+        origin = timm.get_pretrained_cfg(architecture, allow_unregistered=False)
+    except RuntimeError:  # a file, or a name that this version of timm does not know
+        return architecture, "not known"
+    return architecture, origin.license or "not known"
 
 
 def _check_repo_id(repo_id: str) -> None:

@@ -42,8 +42,10 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
     >>> parts = model.predict("photos/heron.jpg")
     >>> parts.mask.shape, str(parts.mask.dtype)  # the size of the photo; 0 background, 1..K parts
     ((80, 96), 'uint8')
-    >>> [part.name for part in parts.present]
-    ['part-01', 'part-02', 'part-03']
+    >>> [part.name for part in parts.present]  # each with area, centre, box and confidence
+    ['part-...]
+    >>> parts.descriptors.shape  # (K, C)
+    (3, 32)
     """
 
     run_: Run  # of the fitted model

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
 from pictures import draw_photo
+from PIL import Image
 
 from mpae.data.given import GivenImages, given_picture, is_one_image, iterate_pictures
 from mpae.data.source import UnreadableImage
@@ -97,7 +97,7 @@ def test_iterates_over_whatever_holds_images(photos: Path) -> None:
     assert next(iterate_pictures(endless)).image.size == PHOTO.size
     with pytest.raises(TypeError, match="Images came as int; expected a path"):
         next(iterate_pictures(3))
-    with pytest.raises(MPAEError, match="Cannot read the image 'nowhere.jpg': No such file"):
+    with pytest.raises(MPAEError, match=r"Cannot read the image 'nowhere\.jpg': No such file"):
         next(iterate_pictures("nowhere.jpg"))
 
 

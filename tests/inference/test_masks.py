@@ -114,6 +114,13 @@ def test_255_parts_fit_and_256_do_not():
         segment(np.zeros((257, 1, 1), dtype=np.float32), (3, 3))
 
 
+def test_logits_that_are_not_finite_are_refused():
+    logits = random_logits()
+    logits[0, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        segment(logits, (3, 3))
+
+
 def test_a_large_mask_needs_little_more_than_itself():
     logits = random_logits(num_parts=50, grid=(16, 16), scale=100.0)
     size = (3000, 1500)

@@ -27,7 +27,8 @@ def test_images_that_would_collide_keep_their_whole_name(names, expected):
 @pytest.mark.parametrize(("name", "expected"), [
     ("../../etc/passwd.png", "etc/passwd.png"), ("/etc/x.png", "etc/x.png"), ("a/../../b.png", "a/b.png"),
     ("C:\\photos\\a.png", "C_/photos/a.png"), ("./a//b.png", "a/b.png"), ("..", "image"),
-    ("heron.png/a.jpg", "heron.png_/a.jpg"), ("a\nb\x00.png", "a_b_.png"), ("dots../a.png", "dots/a.png"), ("...png", "...png"),
+    ("heron.png/a.jpg", "heron.png_/a.jpg"),
+    ("a\nb\x00.png", "a_b_.png"), ("dots../a.png", "dots/a.png"), ("...png", "...png"),
 ])
 def test_paths_stay_below_the_folder(name, expected):
     assert safe_path(name) == expected

@@ -226,7 +226,7 @@ def test_a_full_disk_stops_in_one_sentence_and_the_next_call_goes_on(photos, tmp
 
 def test_flip_averages_the_picture_and_its_mirror_image():
     model = ColourParts()
-    pixels = np.asarray(picture(0, (16, 16)))[None]
+    pixels = np.array(picture(0, (16, 16)))[None]
     logits, descriptors = PartPredictor(model, flip=True).describe(pixels)
     mirrored, _ = PartPredictor(model, flip=True).describe(pixels[:, :, ::-1].copy())
     assert np.allclose(logits, mirrored[..., ::-1], atol=1e-5)

@@ -101,19 +101,22 @@ def run_out_of_space(path: Path) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-@pytest.mark.parametrize("kind", ["mask", "overlay"])
-def test_a_full_disk_is_one_sentence_and_leaves_no_half_of_a_picture(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("write", [
+    lambda path: writers.write_mask(path, MASK, 3),
+    lambda path: writers.write_overlay(path, Image.new("RGB", (30, 20)), MASK),
+], ids=["mask", "overlay"])
+def test_a_full_disk_is_one_sentence_and_leaves_no_half_of_a_picture(tmp_path, monkeypatch, write):
     monkeypatch.setattr(Image.Image, "save", lambda self, path, **options: run_out_of_space(path))
     with pytest.raises(MPAEError, match=r"The disk is full: '.*a.file' could not be written"):
-        if kind == "mask":
-            writers.write_mask(tmp_path / "a.file", MASK, 3)
-        else:
-            writers.write_overlay(tmp_path / "a.file", Image.new("RGB", (30, 20)), MASK)
+        write(tmp_path / "a.file")
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", ["probabilities", "descriptors"])
-def test_a_full_disk_leaves_no_half_of_an_archive(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("write", [
+    lambda folder, journal: writers.write_probabilities(folder / "a.npz", LOGITS, (9, 9)),
+    lambda folder, journal: writers.write_descriptors(folder / "a.npz", journal, 3),
+], ids=["probabilities", "descriptors"])
+def test_a_full_disk_leaves_no_half_of_an_archive(tmp_path, monkeypatch, write):
     journal = journal_of(tmp_path / "journal", 2)
 
     def fail(*arguments: object) -> None:
@@ -121,8 +124,5 @@ def test_a_full_disk_leaves_no_half_of_an_archive(tmp_path, monkeypatch, kind):
 
     monkeypatch.setattr(writers, "_write_array", fail)
     with pytest.raises(MPAEError, match="disk is full"):
-        if kind == "probabilities":
-            writers.write_probabilities(tmp_path / "a.npz", LOGITS, (9, 9))
-        else:
-            writers.write_descriptors(tmp_path / "a.npz", journal, 3)
+        write(tmp_path, journal)
     assert [path.name for path in tmp_path.iterdir()] == ["journal"]

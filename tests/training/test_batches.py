@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from collections.abc import Sequence
 
@@ -135,6 +136,25 @@ def test_the_loader_leaves_the_global_random_state_alone() -> None:
     before = torch.get_rng_state()
     loaded(Pictures(9), workers=0)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+class Signals(Pictures):
+    """Tells how its process treats signals, as the reason why no image can be read."""
+
+    def __getitem__(self, index: int) -> Picture:
+        if index == 0:
+            raise UnreadableImage(f"{signal.getsignal(signal.SIGINT)!r} {signal.getsignal(signal.SIGTERM)!r}")
+        return super().__getitem__(index)
+
+
+def test_workers_do_not_inherit_the_handlers_of_training() -> None:
+    """With its parent's handler a worker would outlive the SIGTERM that is to end it, and its parent wait for it."""
+    previous = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        skipped = {name: why for batch in loaded(Signals(4), workers=1) for name, why in batch.skipped.items()}
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert skipped == {"0.png": f"{signal.SIG_IGN!r} {signal.SIG_DFL!r}"}
 
 
 @pytest.mark.parametrize("workers", [0, 1])

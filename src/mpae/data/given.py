@@ -12,9 +12,9 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from mpae.data.folder import FolderImages
+from mpae.data.folder import find_images
 from mpae.data.images import check_size, digest_of, read_picture, to_rgb
-from mpae.data.source import ImageSource, Picture, UnreadableImage
+from mpae.data.source import Picture, UnreadableImage
 from mpae.errors import MPAEError
 
 GivenImage: TypeAlias = "str | os.PathLike[str] | Image.Image | np.ndarray | Tensor"
@@ -57,8 +57,7 @@ def iterate_pictures(images: Any) -> Iterator[Picture]:
     if is_one_image(images):
         images = [images]
     elif isinstance(images, (str, os.PathLike)):
-        folder: ImageSource = FolderImages(Path(images))
-        images = (Path(images) / name for name in folder.names)
+        images = [Path(images) / name for name in find_images(Path(images))]
     elif not isinstance(images, Iterable):
         raise TypeError(f"Images came as {type(images).__name__}; expected {EXPECTED}, or an iterable of them.")
     for index, image in enumerate(images):

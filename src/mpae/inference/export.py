@@ -43,13 +43,14 @@ class Exported:
 
 
 class Inference(nn.Module):
-    """What inference uses of the model: images (B, 3, S, S) in [0, 1] -> logits (B, K+1, h, w), descriptors (B, K+1, C)."""
+    """What inference uses of a model, as a module whose `forward` is traced."""
 
     def __init__(self, model: MPAE):
         super().__init__()
         self.model = model
 
     def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, 3, S, S) in [0, 1] -> logits (B, K+1, h, w), descriptors (B, K+1, C)."""
         logits, descriptors = self.model.describe(images)
         return logits, descriptors
 

@@ -45,6 +45,8 @@ class InterpolatedLogits:
 
     def __init__(self, logits: np.ndarray, size: tuple[int, int]):
         width, height = size
+        if not np.isfinite(logits).all():
+            raise ValueError("The logits are not finite.")
         self.logits = np.ascontiguousarray(logits, dtype=np.float32)
         self.rows = interpolation_axis(height, logits.shape[1])
         self.columns = interpolation_axis(width, logits.shape[2])

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from mpae.data.geometry import resize_labels
 from mpae.inference.palette import mask_palette, part_colours
 from mpae.inference.parts import part_name
 
@@ -23,8 +22,9 @@ def overlay(image: Image.Image, mask: np.ndarray) -> Image.Image:
         image: the photo, or a smaller or larger copy of it; the overlay has its size, plus the legend.
         mask: (H, W) uint8 of the photo at any size, 0 background, 1..K parts.
     """
-    mask = resize_labels(mask, image.size)
-    return _with_legend(paint_parts(image, mask), np.unique(mask[mask > 0]).tolist())
+    labels = Image.fromarray(mask).resize(image.size, Image.Resampling.NEAREST)
+    present = [part for part, pixels in enumerate(labels.histogram()) if part and pixels]
+    return _with_legend(paint_parts(image, np.asarray(labels)), present)
 
 
 def viewing_size(size: tuple[int, int]) -> tuple[int, int]:

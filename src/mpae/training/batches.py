@@ -5,6 +5,7 @@ Nothing about the stream is stored in a checkpoint. A run that goes on at step 1
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -104,8 +105,14 @@ class TrainingLoader(DataLoader):
             yield batch
 
 
+def default_signals(_: int) -> None:
+    """A worker leaves Ctrl-C to its parent, whose handlers it inherited, and ends when it is told to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def training_loader(source: ImageSource, size: int, sampler: StepSampler, workers: int) -> DataLoader:
     return TrainingLoader(
         TrainingViews(source, size), batch_sampler=sampler, collate_fn=collate, num_workers=workers,
-        pin_memory=torch.cuda.is_available(),
+        pin_memory=torch.cuda.is_available(), worker_init_fn=default_signals,
         generator=torch.Generator())  # a loader without one draws from the global random state

@@ -17,7 +17,7 @@ from mpae.inference.evaluation import Evaluation
 from mpae.inference.protocol import PartModel
 from mpae.metrics.paper import paper_row
 from mpae.run import Run, write_beside, write_text
-from mpae.verbs.progress import image_progress
+from mpae.verbs.progress import ImageProgress, image_progress
 
 TITLES = {"nmi": "NMI", "ari": "ARI", "foreground_nmi": "NMI, foreground only", "nme": "NME (less is better)",
           "foreground_ari": "ARI, foreground only", "foreground_iou": "foreground IoU",
@@ -33,8 +33,11 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
     settings = data_settings(run_folder, name, root)
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
     fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None
-    model = baseline_model(baseline, parts, settings) if baseline else run_model(run_folder, parts, cached)
     with image_progress(console) as progress:
+        if baseline is not None:
+            model = baseline_model(baseline, parts, settings, workers, progress)
+        else:
+            model = run_model(run_folder, parts, cached)
         result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
                           progress=progress)
     title = f"{run_folder or baseline} on {name}, {split} split, K = {model.num_parts}"
@@ -66,7 +69,8 @@ def run_model(run_folder: Path | None, parts: int | None, cached: bool) -> PartM
     return model
 
 
-def baseline_model(baseline: str | None, parts: int | None, settings: DataSettings) -> PartModel:
+def baseline_model(baseline: str, parts: int | None, settings: DataSettings, workers: int,
+                   progress: ImageProgress) -> PartModel:
     from mpae.backbones import build_backbone
     from mpae.baselines import BASELINES
     from mpae.config import BackboneSettings
@@ -77,7 +81,8 @@ def baseline_model(baseline: str | None, parts: int | None, settings: DataSettin
     if parts is None:
         raise MPAEError("--baseline needs --parts K, the number of parts.")
     backbone = build_backbone(BackboneSettings(), settings.image_size)
-    return BASELINES[baseline].fit(backbone, open_images(settings, "train"), parts, settings.image_size)
+    return BASELINES[baseline].fit(backbone, open_images(settings, "train"), parts, settings.image_size,
+                                   workers=workers, progress=progress)
 
 
 def user_cache(backbone: Any) -> Any:
