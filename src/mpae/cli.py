@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +70,7 @@ def predict(
     write: Annotated[str, typer.Option(help="what to write: masks, overlays, parts, coco, descriptors, "
                                        "probabilities")] = "masks,overlays,parts,coco,descriptors",
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, for CPUs that have it")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="images that go through the model together")] = 16,
     workers: Annotated[int, typer.Option(min=0, help="processes that decode images")] = 2,
     overwrite: Overwrite = False,
@@ -174,6 +175,7 @@ UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__nam
 
 def main() -> None:
     """A user's mistake: one sentence, exit code 2. Ctrl-C: 130. A bug keeps its traceback."""
+    warnings.filterwarnings("ignore", module="PIL")  # of odd files; those that cannot be read are listed
     try:
         sys.exit(app(standalone_mode=False) or 0)
     except MPAEError as error:

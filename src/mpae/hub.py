@@ -96,7 +96,7 @@ def push(folder: str | os.PathLike[str], repo_id: str, *, private: bool = False,
     """
     from huggingface_hub import HfApi
 
-    run = Run.open(folder)
+    run = Run.open(Path(folder))
     _check_repo_id(repo_id)
     with tempfile.TemporaryDirectory(prefix="mpae-push-") as staging:
         stage(run, Path(staging), repo_id, licence, preview)
@@ -188,7 +188,7 @@ def _backbone(name: str) -> tuple[str, str]:
         origin = timm.get_pretrained_cfg(architecture, allow_unregistered=False)
     except RuntimeError:  # a file, or a name that this version of timm does not know
         return architecture, "not known"
-    return architecture, origin.license or "not known"
+    return architecture, (origin and origin.license) or "not known"
 
 
 def _check_repo_id(repo_id: str) -> None:

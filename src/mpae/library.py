@@ -131,8 +131,9 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
 
     # -- from images to parts
 
-    @overload
-    def predict(self, images: GivenImage, probabilities: bool = False, flip: bool = False) -> Parts: ...
+    @overload  # a path and an array can be iterated over too, so the first that fits counts
+    def predict(self, images: GivenImage, probabilities: bool = False,  # type: ignore[overload-overlap]
+                flip: bool = False) -> Parts: ...
     @overload
     def predict(self, images: Iterable[GivenImage], probabilities: bool = False,
                 flip: bool = False) -> list[Parts]: ...

@@ -154,7 +154,7 @@ MISTAKES = {
                          "did you mean 'model.mask_ratio'"),
     "unknown backbone": (["photos", "--backbone", "dinov9"], "dinov2-vitb14-reg"),
     "unknown dataset": (["--dataset", "cubs", "--root", "photos"], "did you mean 'cub'"),
-    "nothing to resume": (["photos", "--resume"], "holds no run"),
+    "nothing to resume": (["photos", "--resume"], "No run folder"),
     "preset": (["photos", "--preset", "phone"], "Unknown preset 'phone'"),
     "foreign folder": (["photos", "--out", "photos"], "is not a run folder"),
     "no flag": (["photos", "--partz", "3"], "No such option"),

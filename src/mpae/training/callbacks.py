@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -76,8 +77,9 @@ class Interruption(lightning.Callback):
             for number in (signal.SIGINT, signal.SIGTERM):
                 self.previous[number] = signal.signal(number, self._ask)
 
-    def on_train_batch_end(self, trainer: Any, module: Any, *_: Any) -> None:  # type: ignore[override]
-        if trainer.strategy.reduce_boolean_decision(self.asked, all=False):
+    def on_train_batch_end(self, trainer: Any, module: Any, *_: Any) -> None:
+        asked = trainer.strategy.reduce_boolean_decision(self.asked, all=False)
+        if asked and module.step < self.schedule.steps:
             self.schedule.reason, trainer.should_stop = "interrupted", True
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
@@ -90,7 +92,7 @@ class Interruption(lightning.Callback):
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
+            os._exit(130)  # at once: the last checkpoint stays
         self.asked = True
 
 
@@ -108,9 +110,21 @@ class Recorder(lightning.Callback):
 
     def on_train_batch_end(  # type: ignore[override]
         self, trainer: Any, module: TrainingModule, outputs: Any, batch: Any, batch_idx: int) -> None:
-        if not trainer.is_global_zero:
-            return
-        self._note_skipped(batch.skipped)
+        step = module.step
+        if trainer.is_global_zero:
+            self._note_skipped(batch.skipped)
+            self._log(trainer, module)
+        if step % self.epoch_steps == 0 and step != self.steps:
+            self._milestone(trainer, module)
+        if trainer.is_global_zero and self.clock.session - self.saved_at >= self.checkpoint_minutes:
+            self.save(trainer, module)
+
+    def on_train_end(self, trainer: Any, module: TrainingModule) -> None:  # type: ignore[override]
+        if trainer.is_global_zero:
+            self.save(trainer, module)
+        self._milestone(trainer, module)
+
+    def _log(self, trainer: Any, module: TrainingModule) -> None:
         step = module.step
         if step % self.log_every == 0 or step == self.steps:
             figures = module.figures | {"learning_rate": module.rate}
@@ -118,15 +132,6 @@ class Recorder(lightning.Callback):
                          | {name: round(value, 6) for name, value in figures.items()})
             for name, value in figures.items():
                 trainer.logger.experiment.add_scalar(name, value, step)
-        if step % self.epoch_steps == 0 and step != self.steps:
-            self._milestone(module)
-        if self.clock.session - self.saved_at >= self.checkpoint_minutes:
-            self.save(trainer, module)
-
-    def on_train_end(self, trainer: Any, module: TrainingModule) -> None:  # type: ignore[override]
-        if trainer.is_global_zero:
-            self.save(trainer, module)
-            self._milestone(module)
 
     def save(self, trainer: Any, module: TrainingModule) -> None:
         """The whole state of training; everything random derives from the seed and the step."""
@@ -135,28 +140,27 @@ class Recorder(lightning.Callback):
             "minutes": self.clock.total,
             "model": module.model.trainable_state(),
             "optimizer": trainer.optimizers[0].state_dict(),
+            "precision": trainer.precision_plugin.state_dict(),
         })
         self.saved_at = self.clock.session
 
-    def _milestone(self, module: TrainingModule) -> None:
+    def _milestone(self, trainer: Any, module: TrainingModule) -> None:
+        """A preview by the first process; a validation by all, who share its images."""
         module.model.eval()
-        self.previewer.save(module.model, self.run.previews / f"step-{module.step:06d}.png")
-        if self.validate:
-            figures = self.validate(module.model)
+        if trainer.is_global_zero:
+            self.previewer.save(module.model, self.run.previews / f"step-{module.step:06d}.png")
+        figures = self.validate(module.model) if self.validate else None
+        if figures is not None and trainer.is_global_zero:
             self.run.log({"step": module.step, "evaluation": "validation", **figures})
+            log.info("Step %d, validation: %s.", module.step, ", ".join(
+                f"{name} {value:.1f}" for name, value in figures.items() if value is not None))
         module.model.train()
 
     def _note_skipped(self, skipped: Mapping[str, str]) -> None:
         new = {name: reason for name, reason in skipped.items() if name not in self.skipped}
         if new:
             self.skipped |= new
-            note_skipped(self.run, new)
-
-
-def note_skipped(run: Run, skipped: Mapping[str, str]) -> None:
-    with run.skipped_file.open("a", encoding="utf-8") as file:
-        file.writelines(f"{name!r}\t{reason}\n" if "\n" in name else f"{name}\t{reason}\n"
-                        for name, reason in skipped.items())
+            self.run.note_skipped(new)
 
 
 class CollapseWatch(lightning.Callback):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import warnings
@@ -64,10 +65,13 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
 
     run = Run(out)
     check_out(run, resume, overwrite)
-    if resume:
-        check_same_settings(run.config(), config)
+    check_devices(config)
     readable, skipped = readable_images(source)
     config = shrunk_to(config, len(readable))
+    facts = {"images": len(readable), "images_digest": names_digest(readable)}
+    if resume:
+        check_same_settings(run.config(), config)
+        check_same_images(run, facts)
     backbone = with_cache(config, build_backbone(config.backbone, config.data.image_size))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
@@ -79,10 +83,10 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
     if is_first_process():
         if not resume:
             run.clear()
-            Run.create(out, config, {"backbone_fingerprint": backbone.fingerprint, "images": len(readable)})
+            Run.create(out, config, facts | {"backbone_fingerprint": backbone.fingerprint})
         run.forget_after(state["step"] if state else 0)
         run.skipped_file.unlink(missing_ok=True)
-        _note(run, skipped)
+        run.note_skipped(skipped)
     steps = total_steps(len(readable), config.training.batch_size, config.training.epochs, config.training.max_steps)
     return _train(config, readable, run, model, state, steps, skipped, validate, console or Console(stderr=True))
 
@@ -116,15 +120,18 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
     with quiet_lightning():
         trainer = lightning.Trainer(
             accelerator=training.accelerator, devices=training.devices, num_nodes=training.nodes,
-            strategy="ddp" if training.devices * training.nodes > 1 else "auto", precision=training.precision,
+            strategy=strategy(config), precision=training.precision,
             max_epochs=1, gradient_clip_val=training.clip_norm, use_distributed_sampler=False,
             callbacks=[schedule, interruption, recorder, CollapseWatch(), progress],
-            logger=TensorBoardLogger(run.tensorboard.parent, name=run.tensorboard.name, version=""),
+            logger=TensorBoardLogger(run.tensorboard.parent, name=run.tensorboard.name, version="",
+                                     purge_step=start or None),
             enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
         sampler = StepSampler(start, steps, trainer.global_rank, trainer.world_size, images=len(source),
                               batch_size=training.batch_size, views=config.cache.views if cached else None,
                               seed=training.seed)
         loader = training_loader(source, config.data.image_size, sampler, workers(config))
+        if state and state.get("precision"):
+            trainer.precision_plugin.load_state_dict(state["precision"])
         try:
             if start < steps:
                 trainer.fit(module, loader)
@@ -147,6 +154,37 @@ def check_out(run: Run, resume: bool, overwrite: bool) -> None:
                         "or choose another --out.")
     if not run.exists() and run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
         raise MPAEError(f"'{run}' exists and is not a run folder; choose another --out.")
+
+
+def check_devices(config: Config) -> None:
+    """What Lightning would find only after the run folder is made."""
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    wanted, accelerator = config.training.devices, config.training.accelerator
+    if accelerator == "gpu" and not gpus:
+        raise MPAEError("training.accelerator is gpu, and there is no GPU that torch can use; leave it at auto.")
+    if gpus and accelerator != "cpu" and wanted > gpus:
+        raise MPAEError(f"--devices {wanted} asks for more GPUs than the {gpus} of this machine.")
+
+
+def check_same_images(run: Run, facts: dict[str, Any]) -> None:
+    """Which image comes in which step depends on the list of images: another list is another run."""
+    before = run.content()
+    if before.get("images_digest") not in (None, facts["images_digest"]):
+        raise MPAEError(f"The images have changed since '{run}' was started: there were {before.get('images')}, now "
+                        f"there are {facts['images']} that can be read; restore them or start a new run.")
+
+
+def names_digest(source: ImageSource) -> str:
+    listed = "\0".join(source.names).encode("utf-8", errors="surrogateescape")
+    return hashlib.blake2b(listed, digest_size=16).hexdigest()
+
+
+def strategy(config: Config) -> str:
+    """DDP where there are several processes; it must be told where part of the model goes unused."""
+    if config.training.devices * config.training.nodes == 1:
+        return "auto"
+    whole = config.loss.restoration > 0 and config.model.mask_ratio < 1
+    return "ddp" if whole else "ddp_find_unused_parameters_true"
 
 
 def check_same_settings(before: Config, now: Config) -> None:
@@ -177,6 +215,8 @@ def readable_images(source: ImageSource) -> tuple[Readable, dict[str, str]]:
             return str(error)
         return None
 
+    if len(source) > 1000:
+        log.info("Reading %d images once, to find those that cannot be read.", len(source))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # decoding leaves Python's lock
         problems = list(pool.map(problem, range(len(source))))
     good = [index for index, reason in enumerate(problems) if reason is None]
@@ -209,7 +249,7 @@ def with_cache(config: Config, backbone: Any) -> Any:
         log.info("Frozen features are computed in every step (%s).",
                  "as asked" if config.cache.enabled is False else "a GPU does that faster than a disk")
         return backbone
-    folder = Path(config.cache.folder) if config.cache.folder else default_folder()
+    folder = Path(config.cache.folder).expanduser() if config.cache.folder else default_folder()
     log.info("Frozen features of %d views an image are kept in '%s' (at most %g GB; --no-cache computes them in "
              "every step).", config.cache.views, folder, config.cache.limit_gb)
     return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
@@ -232,14 +272,8 @@ def workers(config: Config) -> int:
 
 def is_first_process() -> bool:
     """Whether this is the one process of several that writes; known before Lightning starts."""
-    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-
-
-def _note(run: Run, skipped: dict[str, str]) -> None:
-    from mpae.training.callbacks import note_skipped
-
-    if skipped:
-        note_skipped(run, skipped)
+    ranks = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
+    return all(os.environ.get(name, "0") == "0" for name in ranks)
 
 
 class quiet_lightning:

@@ -16,6 +16,9 @@ from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.training.batches import Batch
 
+GO_ON = ("the last good checkpoint stays. Try a lower training.learning_rate, more training.warmup_steps, or "
+         "precision 32-true.")
+
 
 class TrainingModule(lightning.LightningModule):
     """Model, objective and optimiser; `step` counts over all sessions of the run."""
@@ -35,7 +38,10 @@ class TrainingModule(lightning.LightningModule):
         trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
         optimizer = torch.optim.Adam(trainable, lr=self.settings.learning_rate())
         if self.optimizer_state is not None:
-            optimizer.load_state_dict(self.optimizer_state)
+            try:
+                optimizer.load_state_dict(self.optimizer_state)
+            except (ValueError, KeyError, TypeError) as error:
+                raise MPAEError(f"The checkpoint's optimiser does not fit the model: {error}.") from None
         return optimizer
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
@@ -44,8 +50,15 @@ class TrainingModule(lightning.LightningModule):
         output = self.model(images, mask)
         terms: dict[str, Tensor] = self.objective(output, output.target)
         self.figures = {name: value.item() for name, value in terms.items()} | part_usage(output.similarity)
-        check_finite(self.figures, self.step)
+        check_finite(self.figures, self.step + 1)
         return terms["total"]
+
+    def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, gradient_clip_val: float | None = None,
+                                    gradient_clip_algorithm: str | None = None) -> None:
+        """Clip, and stop before a gradient that is no number reaches the weights."""
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.training.clip_norm).item()
+        if not math.isfinite(norm) and self.settings.training.precision != "16-mixed":  # fp16 scaling skips these
+            raise MPAEError(f"The gradient became {norm} at step {self.step + 1}; {GO_ON}")
 
     def step_mask(self, batch: int) -> Tensor:
         """This process's share of the masks of this step, drawn from the seed and the step alone."""
@@ -73,5 +86,4 @@ def check_finite(figures: Mapping[str, float], step: int) -> None:
     bad = [name for name, value in figures.items() if not math.isfinite(value) and name != "total"]
     if bad or not math.isfinite(figures["total"]):
         name = bad[0] if bad else "total"
-        raise MPAEError(f"Loss '{name}' became {figures[name]} at step {step}; the last good checkpoint stays. "
-                        "Try a lower training.learning_rate, more training.warmup_steps, or precision 32-true.")
+        raise MPAEError(f"Loss '{name}' became {figures[name]} at step {step}; {GO_ON}")

@@ -13,7 +13,7 @@ from mpae.config import Config, default_preset, parse_assignment, resolve
 from mpae.data.catalogue import open_annotated, open_images
 from mpae.errors import MPAEError
 from mpae.run import Run
-from mpae.training.fit import FitResult, fit
+from mpae.training.fit import FitResult, fit, is_first_process
 
 
 def fit_verb(images: Path | None, out: Path | None, preset: str | None, config_file: Path | None,
@@ -31,7 +31,8 @@ def fit_verb(images: Path | None, out: Path | None, preset: str | None, config_f
     source = open_images(config.data, split="train")
     result = fit(config, source, out, resume=resume, overwrite=overwrite, validate=validator(config),
                  console=console)
-    console.print(summary(result), soft_wrap=True, highlight=False)
+    if is_first_process():
+        console.print(summary(result), soft_wrap=True, highlight=False, markup=False)
     if result.reason == "interrupted":
         sys.exit(130)
 

@@ -18,11 +18,14 @@ from mpae.verbs.progress import image_progress
 def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, flip: bool, int8: bool, batch_size: int,
                  workers: int, overwrite: bool, console: Console, out: Console) -> None:
     source = images_at(images)  # a mistake in the folder is told before the model is loaded
+    if images.is_dir() and out_folder.resolve().is_relative_to(images.resolve()):
+        raise MPAEError(f"--out '{out_folder}' lies inside '{images}', where its masks would be taken for photos; "
+                        "choose a folder outside it.")
     model = load_model(folder)
     if int8:
         from mpae.inference.quantise import quantised
 
-        model.backbone = quantised(model.backbone)
+        model.backbone = quantised(model.backbone)  # type: ignore[type-var]
     digest = hashlib.sha256(Run(folder).weights_file.read_bytes()).hexdigest()[:16] + ("-int8" if int8 else "")
     kinds = [kind.strip() for kind in write.split(",") if kind.strip()]
     with image_progress(console) as progress:

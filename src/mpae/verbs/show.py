@@ -52,12 +52,12 @@ def half_blocks(image: Image.Image, columns: int, rows: int) -> Text:
     factor = min(columns / image.width, 2 * rows / image.height)
     width, height = max(1, int(image.width * factor)), max(2, int(image.height * factor) // 2 * 2)
     pixels = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)).tolist()
-    text = Text(no_wrap=True, end="")
+    lines = []
     for upper, lower in zip(pixels[::2], pixels[1::2], strict=True):
-        for above, below in zip(upper, lower, strict=True):
-            text.append(UPPER_HALF, Style(color=Color.from_rgb(*above), bgcolor=Color.from_rgb(*below)))
-        text.append("\n")
-    return text
+        pairs = zip(upper, lower, strict=True)
+        lines.append(Text.assemble(*((UPPER_HALF, Style(color=Color.from_rgb(*above), bgcolor=Color.from_rgb(*below)))
+                                     for above, below in pairs)))
+    return Text("\n").join(lines)
 
 
 def parts_table(parts: Parts) -> Table | str:
