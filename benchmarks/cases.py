@@ -42,7 +42,9 @@ class Sizes:
     large_mask: int = 2048
     labels: int = 40_000_000
     grown_images: int = 192
+    grown: dict[str, Any] = field(default_factory=dict)  # settings of the models that see twice the images
     rounds: int = 5
+    fresh: bool = True  # whether memory is measured in processes of their own
 
     def config(self, preset: str, num_parts: int, **values: Any) -> Config:
         """Settings of a preset at these sizes, its dataset-independent choices left as they are."""
@@ -51,7 +53,8 @@ class Sizes:
 
 FULL = Sizes()
 QUICK = Sizes(vit={"embed_dim": 32, "depth": 2, "num_heads": 2}, image_size=56, many_parts=5, few_parts=3,
-              batch=8, vgg_width=4, large_mask=96, labels=100_000, grown_images=32, rounds=2)
+              batch=8, vgg_width=4, large_mask=96, labels=100_000, grown_images=8,
+              grown={"model.dim": 32, "model.partformer_layers": 2}, rounds=1, fresh=False)
 
 
 def random_vit(architecture: str, sizes: Sizes) -> FrozenViT:

@@ -54,15 +54,17 @@ def operations(work: Work) -> int:
     return counter.get_total_flops()
 
 
-def in_fresh_process(work: Callable[..., Any], *arguments: Any) -> Any:
-    """The result of a function of a module, run in a process of its own."""
+def in_fresh_process(work: Callable[..., Any], *arguments: Any, fresh: bool = True) -> Any:
+    """The result of a function of a module, run in a process of its own; without `fresh`, here and at once."""
+    if not fresh:
+        return work(*arguments)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
 
 
-def peak_memory(build: Callable[..., Work], *arguments: Any) -> int:
+def peak_memory(build: Callable[..., Work], *arguments: Any, fresh: bool = True) -> int:
     """Bytes that a fresh process needs at most, beyond its libraries: models, inputs and two runs of the work."""
-    return in_fresh_process(_peak_memory, build, *arguments)
+    return in_fresh_process(_peak_memory, build, *arguments, fresh=fresh)
 
 
 def _peak_memory(build: Callable[..., Work], *arguments: Any) -> int:
@@ -70,7 +72,7 @@ def _peak_memory(build: Callable[..., Work], *arguments: Any) -> int:
     work = build(*arguments)
     for _ in range(2):
         work()
-    return peak_so_far() - before
+    return max(peak_so_far() - before, 1)  # tiny work needs less than loading the libraries did
 
 
 def peak_so_far() -> int:

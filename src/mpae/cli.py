@@ -125,6 +125,66 @@ def report(
     report_verb(run, images, against, limit, Console(stderr=True, quiet=quiet), out)
 
 
+@app.command(rich_help_panel="Verbs")
+def export(
+    run: RunFolder,
+    file: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="the file to write")],
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit weights: a quarter of the size, not exact")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write backbone and PartFormer as one ONNX graph, checked against ours with ONNX Runtime."""
+    from mpae.verbs.export import export_verb
+
+    speak(quiet)
+    export_verb(run, file, int8, overwrite, Console(quiet=quiet))
+
+
+@app.command(rich_help_panel="Verbs")
+def show(
+    run: RunFolder,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="one image file")],
+    out_file: Annotated[Optional[Path], typer.Option("--out", "-o", metavar="FILE.png",
+                                                  help="the picture to write; IMAGE-parts.png beside the image if "
+                                                       "not given")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """A quick look at the parts of one image: here in the terminal, and as a PNG."""
+    from mpae.verbs.show import show_verb
+
+    speak(quiet)
+    show_verb(run, image, out_file, Console(quiet=quiet))
+
+
+@app.command(rich_help_panel="Verbs")
+def push(
+    run: RunFolder,
+    repo_id: Annotated[str, typer.Argument(metavar="USER/NAME", help="where on the Hugging Face Hub")],
+    private: Annotated[bool, typer.Option("--private", help="only you can see it")] = False,
+    licence: Annotated[Optional[str], typer.Option(help="of the trained weights, such as apache-2.0")] = None,
+    preview: Annotated[bool, typer.Option("--preview/--no-preview", help="upload the last preview, which shows "
+                                          "training images")] = True,
+    quiet: Quiet = False,
+) -> None:
+    """Upload a run folder with a model card to the Hugging Face Hub."""
+    from mpae.verbs.hub import push_verb
+
+    speak(quiet)
+    push_verb(run, repo_id, private, licence, preview, Console(quiet=quiet))
+
+
+@app.command(rich_help_panel="Verbs")
+def bench(
+    out_file: Annotated[Optional[Path], typer.Option("--out", "-o", help="a text file for the table")] = None,
+    json_file: Annotated[Optional[Path], typer.Option("--json", help="a file for every figure")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="tiny models, seconds: only shows that it runs")] = False,
+) -> None:
+    """Speed and memory as ratios to a plain reading of the paper, in one run."""
+    from mpae.verbs.bench import bench_verb
+
+    bench_verb(out_file, json_file, quick, out)
+
+
 @app.command(rich_help_panel="Lists")
 def datasets() -> None:
     """List the datasets: the folder tree each expects, where to get it, its licence and splits."""

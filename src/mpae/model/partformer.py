@@ -44,7 +44,7 @@ class PartFormer(nn.Module):
 
     def _before_last(self, images: Tensor) -> Tensor:
         patches = self.embed(patchify(images, self.patch_size)) + self.patch_positions  # (B, N, C)
-        parts = (self.part_tokens + self.part_positions).expand(len(images), -1, -1)  # (B, K+1, C)
+        parts = (self.part_tokens + self.part_positions).expand(images.shape[0], -1, -1)  # (B, K+1, C)
         tokens = self.norm_input(torch.cat([parts, patches], dim=1))  # (B, K+1+N, C)
         for layer in self.layers[:-1]:
             tokens = layer(tokens)

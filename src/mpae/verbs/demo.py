@@ -36,7 +36,9 @@ SETTINGS = {
     "data.synthetic_images": TRAINING_IMAGES,
     "model.num_parts": PARTS,
     "cache.views": 2,
-    "training.max_steps": 60,
+    "training.batch_size": 16,
+    "training.max_steps": 64,
+    "training.warmup_steps": 10,
 }
 
 

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from mpae.data.listing import images_at
 from mpae.errors import MPAEError
+from mpae.hub import run_folder
 from mpae.inference.load import load_model
 from mpae.inference.predict import predict_folder
 from mpae.run import Run
@@ -21,6 +22,7 @@ def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, flip:
     if images.is_dir() and out_folder.resolve().is_relative_to(images.resolve()):
         raise MPAEError(f"--out '{out_folder}' lies inside '{images}', where its masks would be taken for photos; "
                         "choose a folder outside it.")
+    folder = run_folder(folder)
     model = load_model(folder)
     if int8:
         from mpae.inference.quantise import quantised
