@@ -144,7 +144,7 @@ def export(
 def show(
     run: RunFolder,
     image: Annotated[Path, typer.Argument(metavar="IMAGE", help="one image file")],
-    out_file: Annotated[Optional[Path], typer.Option("--out", "-o", metavar="FILE.png",
+    out_file: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.png",
                                                   help="the picture to write; IMAGE-parts.png beside the image if "
                                                        "not given")] = None,
     quiet: Quiet = False,
@@ -161,7 +161,7 @@ def push(
     run: RunFolder,
     repo_id: Annotated[str, typer.Argument(metavar="USER/NAME", help="where on the Hugging Face Hub")],
     private: Annotated[bool, typer.Option("--private", help="only you can see it")] = False,
-    licence: Annotated[Optional[str], typer.Option(help="of the trained weights, such as apache-2.0")] = None,
+    licence: Annotated[str | None, typer.Option(help="of the trained weights, such as apache-2.0")] = None,
     preview: Annotated[bool, typer.Option("--preview/--no-preview", help="upload the last preview, which shows "
                                           "training images")] = True,
     quiet: Quiet = False,
@@ -175,8 +175,8 @@ def push(
 
 @app.command(rich_help_panel="Verbs")
 def bench(
-    out_file: Annotated[Optional[Path], typer.Option("--out", "-o", help="a text file for the table")] = None,
-    json_file: Annotated[Optional[Path], typer.Option("--json", help="a file for every figure")] = None,
+    out_file: Annotated[Path | None, typer.Option("--out", "-o", help="a text file for the table")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="a file for every figure")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="tiny models, seconds: only shows that it runs")] = False,
 ) -> None:
     """Speed and memory as ratios to a plain reading of the paper, in one run."""
