@@ -7,7 +7,6 @@ released one. Parameters have the names of the package's, so that `copy_weights`
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Sequence
 
@@ -158,7 +157,7 @@ class PlainObjective(nn.Module):
     def __init__(self, settings: LossSettings, group_size: int, vgg: PerceptualNetwork):
         super().__init__()
         self.settings, self.group_size = settings, group_size
-        self.vgg = copy.deepcopy(vgg.features).to(memory_format=torch.contiguous_format)
+        self.vgg = plain_vgg(vgg)
 
     def forward(self, output: MPAEOutput, target: Tensor) -> dict[str, Tensor]:
         """Every term before weighting, and the weighted sum as "total"."""
@@ -192,6 +191,18 @@ class PlainObjective(nn.Module):
             if index in TAPS:
                 maps.append(images)
         return maps
+
+
+def plain_vgg(network: PerceptualNetwork) -> nn.Sequential:
+    """The same frozen layers as textbook convolutions in the default memory format."""
+    layers: list[nn.Module] = []
+    for layer in network.features:
+        if isinstance(layer, nn.Conv2d):
+            layers.append(nn.Conv2d(layer.in_channels, layer.out_channels, 3, padding=1))
+            layers[-1].load_state_dict(layer.state_dict())
+        else:
+            layers.append(layer)
+    return nn.Sequential(*layers).requires_grad_(False)
 
 
 def foreground_loss(similarity: Tensor, group_size: int) -> Tensor:
