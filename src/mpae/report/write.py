@@ -67,8 +67,8 @@ class Page:
         names = [str(part.index) for part in found.parts]
         trained = curves(list(self.run.records()))
         return {
-            "title": self.run.folder.resolve().name,
-            "lead": f"{found.num_parts} parts, found without a label, in {found.images} of the images.",
+            "title": "/".join(self.run.folder.resolve().parts[-2:]),
+            "lead": f"{found.num_parts} parts, found without a label, shown on {found.images} images.",
             "headline": self.headline(),
             "against": self.against.folder.resolve().name if self.against else None,
             "unused": ", ".join(part_name(part.index) for part in found.parts if part.unused),

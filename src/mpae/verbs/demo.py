@@ -70,7 +70,7 @@ def demo_verb(folder: Path, overwrite: bool, console: Console, out: Console) -> 
     with image_progress(console) as progress:
         clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size),
                                   SyntheticImages(TRAINING_IMAGES), PARTS, model.image_size)
-        clusters.backbone = model.backbone  # which has kept its features
+        clusters.backbone = model.backbone  # type: ignore[assignment]  # it has kept its features
         systems: dict[str, Any] = {"chance": Chance(PARTS, model.image_size), "k-means": clusters, "MPAE": model}
         figures = {name: measure(system, test, progress) for name, system in systems.items()}
     picture = comparison(test, clusters, model)

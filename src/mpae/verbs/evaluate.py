@@ -14,7 +14,6 @@ from mpae.data.catalogue import find_dataset, open_annotated
 from mpae.errors import MPAEError
 from mpae.inference.evaluate import evaluate
 from mpae.inference.evaluation import Evaluation
-from mpae.inference.protocol import PartModel
 from mpae.metrics.paper import paper_row
 from mpae.run import Run, write_beside, write_text
 from mpae.verbs.progress import ImageProgress, image_progress
@@ -37,7 +36,9 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
         if baseline is not None:
             model = baseline_model(baseline, parts, settings, workers, progress)
         else:
-            model = run_model(run_folder, parts, cached)
+            model = run_model(run_folder, parts)
+        if cached:
+            model.backbone = user_cache(model.backbone)
         result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
                           progress=progress)
     title = f"{run_folder or baseline} on {name}, {split} split, K = {model.num_parts}"
@@ -58,19 +59,17 @@ def data_settings(run_folder: Path | None, name: str, root: Path | None) -> Data
     return base.model_copy(update={"dataset": name, "root": str(root) if root else None})
 
 
-def run_model(run_folder: Path | None, parts: int | None, cached: bool) -> PartModel:
+def run_model(run_folder: Path | None, parts: int | None) -> Any:
     from mpae.inference.load import load_model
 
     model = load_model(run_folder or "")
     if parts is not None and parts != model.num_parts:
         raise MPAEError(f"'{run_folder}' was trained with {model.num_parts} parts, not {parts}; leave out --parts.")
-    if cached:
-        model.backbone = user_cache(model.backbone)
     return model
 
 
 def baseline_model(baseline: str, parts: int | None, settings: DataSettings, workers: int,
-                   progress: ImageProgress) -> PartModel:
+                   progress: ImageProgress) -> Any:
     from mpae.backbones import build_backbone
     from mpae.baselines import BASELINES
     from mpae.config import BackboneSettings

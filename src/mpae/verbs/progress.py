@@ -20,11 +20,12 @@ class ImageProgress:
         self.bar: Progress | None = None
         self.tasks: dict[str, object] = {}
         self.started: dict[str, float] = {}
-        self.spoke_at = time.monotonic()
+        self.spoke_at = self.idle_since = time.monotonic()
 
     def __call__(self, task: str, done: int, total: int) -> None:
-        start = self.started.setdefault(task, time.monotonic())
+        start = self.started.setdefault(task, self.idle_since)  # the first call may come after the first batch
         seconds = time.monotonic() - start
+        self.idle_since = time.monotonic()
         rate = f"{done / seconds:.1f} images/s" if done and seconds > 0 else ""
         if self.bar is not None:
             if task not in self.tasks:
