@@ -19,7 +19,7 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/ruff check src tests benchmarks scripts
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: $(READY)
 	$(BIN)/mpae bench
