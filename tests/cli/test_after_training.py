@@ -102,7 +102,7 @@ def test_predict_mistakes_are_one_sentence(run: Run, mpae: Command, gallery: Pat
     for words, expected in {
         (run, gallery, "--out", gallery / "masks"): "lies inside",
         (run, tmp_path / "nowhere", "--out", tmp_path / "o"): "No such folder",
-        (run, gallery, "--out", foreign): "thesis.tex",
+        (run, gallery, "--out", foreign): "holds no predictions",
         (run, gallery, "--out", tmp_path / "o", "--write", "mask"): "choose from",
         (tmp_path / "norun", gallery, "--out", tmp_path / "o"): "norun",
         (gallery, gallery, "--out", tmp_path / "o"): "not a run folder",
