@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from miniatures import write_celeba, write_cub, write_partimagenet_ood, write_partimagenet_seg
-from PIL import Image
 from pictures import draw_photo
+from PIL import Image
 from pycocotools.coco import COCO
 from tiny_run import make_tiny_run
 
