@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
 
 Work = Callable[[], object]
 PEAK_SIDE = 2048  # of the square matrices whose product counts as the machine's peak
@@ -48,11 +49,31 @@ def share_of_peak(operations: int, seconds: list[float], matmul: list[float]) ->
     return operations / (2 * PEAK_SIDE**3) * ratio(matmul, seconds)
 
 
+class _Counter(TorchDispatchMode):
+    """Counts what torch has a formula for. FlopCounterMode does too, but forbids gradients inside of a step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        formula = flop_registry.get(func.overloadpacket)
+        if formula is not None:
+            self.total += formula(*args, **(kwargs or {}), out_val=result)
+        return result
+
+
 def operations(work: Work) -> int:
     """Floating-point operations of matrix products and convolutions."""
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # it cannot see into fused attention
-        work()
-    return counter.get_total_flops()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # what other threads do is not seen
+    try:
+        with sdpa_kernel(SDPBackend.MATH), _Counter() as counter:  # fused attention has no formula on CPUs
+            work()
+    finally:
+        torch.set_num_threads(threads)
+    return counter.total
 
 
 def in_fresh_process(work: Callable[..., Any], *arguments: Any, fresh: bool = True) -> Any:

@@ -15,6 +15,7 @@ from mpae.data.source import ImageSource
 from mpae.inference.load import load_model
 from mpae.inference.overlay import paint_parts
 from mpae.inference.parts import part_name
+from mpae.model import MPAE
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import Findings, PartUse, Seen, curves, gather
 from mpae.report.pictures import attention_map, part_crop, swatch
@@ -28,10 +29,10 @@ TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground":
 EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
 
 
-def write_report(run: Run, source: ImageSource, *, against: Run | None = None, limit: int = 200,
-                 progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
-    """Write the report beside its place, then put it there; returns the page."""
-    model = load_model(run.folder)
+def write_report(run: Run, source: ImageSource, *, model: MPAE | None = None, against: Run | None = None,
+                 limit: int = 200, progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
+    """Write the report beside its place, then put it there; returns the page. `model` is the run's, if at hand."""
+    model = model or load_model(run.folder)
     mask_ratio = run.config().model.mask_ratio
     findings = gather(model, source, limit, mask_ratio, progress)
     other = gather(load_model(against.folder), source, limit, mask_ratio, progress) if against else None

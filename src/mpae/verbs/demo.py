@@ -39,7 +39,7 @@ SETTINGS = {
     "model.partformer_layers": 4,
     "cache.views": 1,
     "training.batch_size": 16,
-    "training.max_steps": 56,
+    "training.max_steps": 44,
     "training.warmup_steps": 10,
 }
 
@@ -69,14 +69,14 @@ def demo_verb(folder: Path, overwrite: bool, console: Console, out: Console) -> 
     test = SyntheticImages(TEST_IMAGES, split="test")
     with image_progress(console) as progress:
         clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size),
-                                  SyntheticImages(TRAINING_IMAGES), PARTS, model.image_size)
+                                  SyntheticImages(TRAINING_IMAGES), PARTS, model.image_size, max_images=100)
         clusters.backbone = model.backbone  # type: ignore[assignment]  # it has kept its features
         systems: dict[str, Any] = {"chance": Chance(PARTS, model.image_size), "k-means": clusters, "MPAE": model}
         figures = {name: measure(system, test, progress) for name, system in systems.items()}
     picture = comparison(test, clusters, model)
     write_beside(folder / "parts.png", lambda path: picture.save(path, format="PNG"))
     with image_progress(console) as progress:
-        page = write_report(result.run, test, limit=TEST_IMAGES, progress=progress)
+        page = write_report(result.run, test, model=model, limit=TEST_IMAGES, progress=progress)
     out.print(figures_table(figures))
     out.print(f"{(time.monotonic() - start) / 60:.1f} minutes in all.\n"
               f"Look at:       {folder / 'parts.png'}\n"
