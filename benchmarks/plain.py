@@ -18,7 +18,14 @@ from mpae.config import LossSettings, ModelSettings
 from mpae.losses.objective import RESTORATION_WEIGHTS
 from mpae.losses.perceptual import TAPS, PerceptualNetwork
 from mpae.model.mpae import IMAGENET_MEAN, IMAGENET_STD, MPAE, Backbone, MPAEOutput
-from mpae.model.transformer import QuickGELU, sincos_positions
+from mpae.model.transformer import sincos_positions
+
+
+class PlainQuickGELU(nn.Module):
+    """x·σ(1.702 x)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * torch.sigmoid(1.702 * x)
 
 
 class PlainLayer(nn.Module):
@@ -54,7 +61,7 @@ class PlainPartFormer(nn.Module):
         self.part_positions = nn.Parameter(torch.zeros(num_parts + 1, dim))
         self.patch_positions = nn.Parameter(sincos_positions(grid, dim))
         self.norm_input = nn.LayerNorm(dim)
-        self.layers = nn.Sequential(*(PlainLayer(dim, heads, QuickGELU) for _ in range(layers)))
+        self.layers = nn.Sequential(*(PlainLayer(dim, heads, PlainQuickGELU) for _ in range(layers)))
         self.norm_output = nn.LayerNorm(dim)
         self.project = nn.Linear(dim, dim, bias=False)
 

@@ -7,6 +7,7 @@ RUN/
   metrics.jsonl          one line a step that was logged and one an evaluation
   previews/              image | parts | restoration, as training went on
   skipped.txt            images that could not be read, and why
+  evaluations/           one row an image, and parts against annotated parts, for each evaluation
   report/index.html
 """
 
