@@ -90,7 +90,8 @@ def evaluate(
     dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")] = ...,  # type: ignore
     root_folder: Annotated[Path | None, typer.Option("--root", help="folder of the downloaded benchmark")] = None,
     split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
-    json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file; "
+                                              "of a baseline also one row an image, beside it as .csv")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,

@@ -7,7 +7,7 @@ RUN/
   metrics.jsonl          one line a step that was logged and one an evaluation
   previews/              image | parts | restoration, as training went on
   skipped.txt            images that could not be read, and why
-  evaluations/           one row an image, and parts against annotated parts, for each evaluation
+  evaluations/           for each dataset and split: figures, one row an image, parts against annotated parts
   report/index.html
 """
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import io
 import json
 import os
@@ -45,6 +46,7 @@ class Run:
         self.previews = self.folder / "previews"
         self.skipped_file = self.folder / "skipped.txt"
         self.tensorboard = self.folder / "tensorboard"
+        self.evaluations = self.folder / "evaluations"
         self.report = self.folder / "report" / "index.html"
 
     def __str__(self) -> str:
@@ -89,11 +91,16 @@ class Run:
     def config(self) -> Config:
         return config.from_mapping(self.content()["settings"], str(self.config_file))
 
+    def evaluation(self, dataset: str, split: str) -> Path:
+        """The folder of the last evaluation on a split: figures.json, images.csv, contingency.png."""
+        return self.evaluations / f"{dataset}-{split}"
+
     def clear(self) -> None:
         """Remove what this package writes, and nothing else that lies in the folder."""
         for path in (self.config_file, self.weights_file, self.metrics_file, self.skipped_file):
             path.unlink(missing_ok=True)
-        for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.report.parent):
+        for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.evaluations,
+                     self.report.parent):
             shutil.rmtree(path, ignore_errors=True)
 
     # -- weights and training state
@@ -117,6 +124,10 @@ class Run:
         except Exception as error:  # SafetensorError, or what torch makes of a header that lies
             raise MPAEError(f"'{self.weights_file}' is damaged or not safetensors ({short(error)}); "
                             "copy it again, or train the run anew.") from None
+
+    def weights_digest(self) -> str:
+        """Tells one state of training from another, wherever the folder lies."""
+        return hashlib.sha256(self.weights_file.read_bytes()).hexdigest()[:16]
 
     def save_checkpoint(self, state: Mapping[str, Any]) -> None:
         import torch

@@ -57,6 +57,8 @@ def test_evaluate_gives_the_figures_of_each_benchmark(name: str, run: Run, mpae:
     folder = run.folder / "evaluations" / f"{name}-test"
     with (folder / "images.csv").open() as file:
         assert len(list(csv.DictReader(file))) == figures["images"]
+    assert json.loads((folder / "figures.json").read_text()) == figures
+    assert figures["weights"] == run.weights_digest()
     assert Image.open(folder / "contingency.png").width > 50
 
 

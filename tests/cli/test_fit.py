@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from miniatures import edit_line, write_cub
 from pictures import draw_photo
 from safetensors.torch import load_file
 from torch import equal
@@ -154,6 +155,11 @@ MISTAKES = {
                          "did you mean 'model.mask_ratio'"),
     "unknown backbone": (["photos", "--backbone", "dinov9"], "dinov2-vitb14-reg"),
     "unknown dataset": (["--dataset", "cubs", "--root", "photos"], "did you mean 'cub'"),
+    "not CUB": (["--dataset", "cub", "--root", "photos"], "No 'images.txt' in 'photos'; cub expects there: images/"),
+    "CUB without a list": (["--dataset", "cub", "--root", "listless"], "No 'bounding_boxes.txt' in 'listless'"),
+    "CUB without an image": (["--dataset", "cub", "--root", "imageless"], "(1 of 6 are absent)"),
+    "CUB, half a line": (["--dataset", "cub", "--root", "torn"], "train_test_split.txt', line 5: 1 fields"),
+    "no root": (["--dataset", "cub"], "'cub' needs --root DIR"),
     "nothing to resume": (["photos", "--resume"], "No run folder"),
     "preset": (["photos", "--preset", "phone"], "Unknown preset 'phone'"),
     "foreign folder": (["photos", "--out", "photos"], "is not a run folder"),
@@ -172,6 +178,11 @@ def test_a_mistake_gets_one_sentence_and_changes_nothing(
     Path("unreadable").mkdir()
     Path("unreadable/a.jpg").write_bytes(b"")
     Path("unreadable/b.png").write_text("<html>")
+    for folder in ("listless", "imageless", "torn"):
+        copy = write_cub(Path(folder))
+    Path("listless/bounding_boxes.txt").unlink()
+    Path("imageless/images", copy.names("train")[2]).unlink()
+    edit_line(Path("torn/train_test_split.txt"), 5, "5")
     before = files_in(tmp_path)
     words, expected = MISTAKES[case]
     out = [] if "--out" in words else ["--out", "run"]

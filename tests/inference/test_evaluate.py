@@ -216,8 +216,10 @@ def test_rows_and_json(tmp_path):
         rows = list(csv.DictReader(file))
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
     assert [row["name"] for row in rows] == ["000.png", "001.png", "002.png", "003.png"]
-    expected = {"parts": "1 2 3", "keypoints": "3", "keypoints_on_background": "0", "nmi": ""}
+    expected = {"parts": "1 2 3", "keypoints": "3", "keypoints_on_background": "0", "nmi": "", "touches_border": "0"}
     assert expected.items() <= rows[0].items()
+    share = 100 * (FiguresWithKeypoints(4).labels(0) != PARTS).mean()
+    assert float(rows[0]["object_share"]) == pytest.approx(share, abs=1e-3)
     assert np.mean([float(row["nme"]) for row in rows]) == pytest.approx(result.figures["nme"], abs=1e-3)
     assert np.mean([float(row["foreground_iou"]) for row in rows]) == pytest.approx(
         result.figures["foreground_iou"], abs=1e-3)

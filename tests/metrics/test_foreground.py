@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from mpae.metrics.foreground import ForegroundIoU, foreground_iou
+from mpae.metrics.foreground import ForegroundIoU, foreground_iou, touches_border
 
 
 def test_iou_by_hand():
@@ -22,6 +22,18 @@ def test_iou_by_hand():
 def test_sizes_must_agree():
     with pytest.raises(ValueError, match="differ in shape"):
         foreground_iou(torch.zeros(2, 3).bool(), torch.zeros(3, 2).bool())
+
+
+def test_one_pixel_at_the_edge_touches_the_border():
+    mask = torch.zeros(5, 7, dtype=torch.bool)
+    mask[1:-1, 1:-1] = True
+    assert not touches_border(mask)
+    for row, column in ((0, 3), (-1, 3), (2, 0), (2, -1), (0, 0)):
+        edge = torch.zeros(5, 7, dtype=torch.bool)
+        edge[row, column] = True
+        assert touches_border(edge)
+    assert touches_border(torch.ones(1, 4, dtype=torch.bool))
+    assert not touches_border(torch.zeros(1, 1, dtype=torch.bool))
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")

@@ -25,7 +25,7 @@ from mpae.inference.protocol import PartModel
 from mpae.inference.readout import annotated_samples, foreground_mask, keypoint_samples, part_labels
 from mpae.inference.samples import LABEL_SIZE, Batch, Sample, read_batches, spread
 from mpae.metrics.clustering import PartClusteringMetric, contingency, nmi
-from mpae.metrics.foreground import ForegroundIoU, foreground_iou
+from mpae.metrics.foreground import ForegroundIoU, foreground_iou, touches_border
 from mpae.metrics.presence import PartPresence, part_areas
 from mpae.metrics.regression import KeypointSample, KeypointSamples, keypoint_errors, nme, normaliser_of
 
@@ -127,15 +127,15 @@ class Tally:
         where, target = annotated_samples(sample, self.masks)
         self.clusters.update(labels[where], target)
         self.foreground_clusters.update(parts[where], target)
-        iou = None
+        iou, foreground = None, None
         if sample.annotation.foreground is not None:
-            predicted = foreground_mask(logits, sample.size)
-            iou = foreground_iou(predicted, torch.tensor(sample.annotation.foreground))
+            foreground = torch.tensor(sample.annotation.foreground)
+            iou = foreground_iou(foreground_mask(logits, sample.size), foreground)
             self.iou.update(iou)
-        self.rows.append(self._row(sample, labels[where], target, areas, iou))
+        self.rows.append(self._row(sample, labels[where], target, areas, iou, foreground))
 
-    def _row(self, sample: Sample, labels: Tensor, target: Tensor, areas: Tensor,
-             iou: float | None) -> ImageRow:
+    def _row(self, sample: Sample, labels: Tensor, target: Tensor, areas: Tensor, iou: float | None,
+             foreground: Tensor | None) -> ImageRow:
         present = (areas[:-1].nonzero()[:, 0] + 1).tolist()
         on_keypoints = not self.masks and bool(self.targets)
         table = contingency(labels, target, self.num_parts + 1, len(self.targets)) if self.masks else None
@@ -145,6 +145,8 @@ class Tally:
             num_parts=len(present), parts=" ".join(map(str, present)),
             foreground_share=100 * (1 - float(areas[-1] / areas.sum())),
             foreground_iou=None if iou is None else 100 * iou,
+            object_share=None if foreground is None else 100 * float(foreground.double().mean()),
+            touches_border=None if foreground is None else touches_border(foreground),
             nmi=None if table is None else 100 * nmi(table),
             keypoints=len(target) if on_keypoints else None,
             keypoints_on_background=int((labels == self.num_parts).sum()) if on_keypoints else None, nme=None)

@@ -22,6 +22,8 @@ class ImageRow(NamedTuple):
     parts: str  # as in masks, 1..K: "1 4 7"
     foreground_share: float  # of the image, in percent
     foreground_iou: float | None  # in percent
+    object_share: float | None  # of the image that people marked as foreground, in percent
+    touches_border: bool | None  # whether what people marked reaches the edge of the image
     nmi: float | None  # of this image's part mask alone, in percent
     keypoints: int | None  # visible ones
     keypoints_on_background: int | None
@@ -76,4 +78,6 @@ def known(value: float) -> float | None:
 
 
 def _text(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
     return round(value, 4) if isinstance(value, float) else value

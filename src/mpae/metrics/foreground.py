@@ -21,6 +21,11 @@ def foreground_iou(predicted: Tensor, target: Tensor) -> float:
     return int((predicted & target).sum()) / union if union else 1.0
 
 
+def touches_border(mask: Tensor) -> bool:
+    """Whether any pixel of a (H, W) bool mask lies in the outermost row or column of the image."""
+    return bool(mask[[0, -1]].any() or mask[:, [0, -1]].any())
+
+
 class ForegroundIoU(Metric):
     """Mean over images of the foreground IoU, in percent; every image counts the same, whatever its size."""
 

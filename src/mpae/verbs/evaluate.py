@@ -34,9 +34,9 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
     fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None
     with image_progress(console) as progress:
         if baseline is not None:
-            model = baseline_model(baseline, parts, settings, workers, progress)
+            model, weights = baseline_model(baseline, parts, settings, workers, progress), None
         else:
-            model = run_model(run_folder, parts)
+            model, weights = run_model(run_folder, parts), Run(run_folder or "").weights_digest()
         if cached:
             model.backbone = user_cache(model.backbone)
         result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
@@ -46,11 +46,14 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
     share = 100 * result.model_seconds / result.seconds
     out.print(f"{result.seconds:.0f} s, {share:.0f} % of them in the model; {len(result.skipped)} images skipped.",
               highlight=False)
-    record = {"evaluation": name, "split": split, "num_parts": model.num_parts, "limit": limit}
+    record = {"evaluation": name, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
+              "limit": limit, "weights": weights}
     if json_file is not None:
-        write_text(json_file, json.dumps(record | result.to_json(), indent=2) + "\n")
+        write_text(json_file, as_json(record, result))
     if run_folder is not None:
         keep(Run(run_folder), record, result, out)
+    elif json_file is not None:  # a baseline has no folder of its own
+        result.write_rows(json_file.with_suffix(".csv"))
 
 
 def data_settings(run_folder: Path | None, name: str, root: Path | None) -> DataSettings:
@@ -108,13 +111,18 @@ def figures_table(result: Evaluation, title: str, name: str, num_parts: int) -> 
     return table
 
 
+def as_json(record: dict[str, Any], result: Evaluation) -> str:
+    return json.dumps(record | result.to_json(), indent=2) + "\n"
+
+
 def keep(run: Run, record: dict[str, Any], result: Evaluation, out: Console) -> None:
-    """The figures go to metrics.jsonl; rows and picture to evaluations/NAME-SPLIT."""
+    """The figures go to metrics.jsonl; all there is to know goes to evaluations/NAME-SPLIT."""
     from mpae.inference.contingency import draw_contingency
 
-    folder = run.folder / "evaluations" / f"{record['evaluation']}-{record['split']}"
+    folder = run.evaluation(record["evaluation"], record["split"])
     folder.mkdir(parents=True, exist_ok=True)
     result.write_rows(folder / "images.csv")
+    write_text(folder / "figures.json", as_json(record, result))
     if result.contingency is not None:
         picture = draw_contingency(result.contingency)
         write_beside(folder / "contingency.png", lambda path: picture.save(path, format="PNG"))

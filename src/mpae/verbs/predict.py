@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from rich.console import Console
@@ -28,7 +27,7 @@ def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, flip:
         from mpae.inference.quantise import quantised
 
         model.backbone = quantised(model.backbone)  # type: ignore[type-var]
-    digest = hashlib.sha256(Run(folder).weights_file.read_bytes()).hexdigest()[:16] + ("-int8" if int8 else "")
+    digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
     kinds = [kind.strip() for kind in write.split(",") if kind.strip()]
     with image_progress(console) as progress:
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()), write=kinds,
