@@ -46,7 +46,6 @@ class Run:
         self.previews = self.folder / "previews"
         self.skipped_file = self.folder / "skipped.txt"
         self.tensorboard = self.folder / "tensorboard"
-        self.evaluations = self.folder / "evaluations"
         self.report = self.folder / "report" / "index.html"
 
     def __str__(self) -> str:
@@ -93,14 +92,13 @@ class Run:
 
     def evaluation(self, dataset: str, split: str) -> Path:
         """The folder of the last evaluation on a split: figures.json, images.csv, contingency.png."""
-        return self.evaluations / f"{dataset}-{split}"
+        return self.folder / "evaluations" / f"{dataset}-{split}"
 
     def clear(self) -> None:
         """Remove what this package writes, and nothing else that lies in the folder."""
         for path in (self.config_file, self.weights_file, self.metrics_file, self.skipped_file):
             path.unlink(missing_ok=True)
-        for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.evaluations,
-                     self.report.parent):
+        for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.report.parent):
             shutil.rmtree(path, ignore_errors=True)
 
     # -- weights and training state
