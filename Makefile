@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: install demo test bench clean
+.PHONY: install demo test bench results clean
 
 install: $(READY)
 
@@ -27,7 +27,17 @@ bench: $(READY)
 # make experiments/cub_k8 ROOT=path/to/CUB_200_2011
 experiments/%: $(READY)
 	$(BIN)/mpae fit --config $@.yaml --root $(ROOT) --out runs/$*
-	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --json runs/$*/test.json
+	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT)
+
+# make baselines/8 ROOT=path/to/CUB_200_2011: clustering of the same frozen features, K = 8
+baselines/%: $(READY)
+	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* --dataset cub --root $(ROOT) --json runs/baselines/cub_k$*.json
+
+# make results [ROOT=path/to/CUB_200_2011] [RUNS="runs/cub_k8 ..."]: docs/results.md from the runs that are there
+RUNS = $(patsubst %/config.yaml,%,$(wildcard runs/cub_*/config.yaml))
+BASELINES = $(wildcard runs/baselines/*.json)
+results: $(READY)
+	$(BIN)/python scripts/make_results.py $(RUNS) $(if $(BASELINES),--baseline $(BASELINES)) $(if $(ROOT),--root $(ROOT))
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache build demo
