@@ -56,7 +56,9 @@ def sentences(measured: Measured) -> list[str]:
 
 def foreground(rows: Sequence[Row]) -> str:
     poor = [row for row in rows if row.iou < POOR]
-    found = f"Foreground: {_of(len(poor), len(rows))} images have an IoU below {POOR}."
+    ratios = [row.foreground_share / row.object_share for row in rows if row.object_share > 0]
+    ratio = f"the parts cover {np.median(ratios):.2f} times the object's area in the median image; " if ratios else ""
+    found = f"Foreground: {ratio}{_of(len(poor), len(rows))} images have an IoU below {POOR}."
     if not poor:
         return found
     much = sum(row.foreground_share > FACTOR * row.object_share for row in poor)
