@@ -47,7 +47,7 @@ def open_dataset(study: Study, root: Path | None) -> AnnotatedSource:
 
 def draw(study: Study, source: AnnotatedSource, pictures: Path) -> None:
     """The strip of images at even distances and that of the worst, without photos and with them."""
-    model, rows = load_model(study.run.folder), study.measured.rows
+    model, rows = load_model(study.run.folder, study.measured.image_size), study.measured.rows
     for ending, chosen in {"": [rows[place] for place in spread(len(rows), SHOWN)],
                            "-worst": findings.worst(rows, WORST)}.items():
         cells = strips.look(model, source, chosen)

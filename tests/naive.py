@@ -143,6 +143,17 @@ def entropy_loss(similarity: Tensor, reading: str = "released") -> float:
     return total / batch / (channels if reading == "paper" else h * w)
 
 
+def seed_loss(similarity: Tensor, seeds: Tensor) -> float:
+    """Cross-entropy at each position, mean over images and positions."""
+    total, count = 0.0, 0
+    for ours, theirs in zip(similarity.tolist(), seeds.tolist(), strict=True):
+        for i in range(len(ours[0])):
+            for j in range(len(ours[0][0])):
+                total -= sum(q[i][j] * math.log(p[i][j]) for p, q in zip(ours, theirs, strict=True))
+                count += 1
+    return total / count
+
+
 def border_prior(similarity: Tensor) -> float:
     """Mean over images and the outermost positions of the summed foreground."""
     h, w = similarity.shape[2:]

@@ -37,8 +37,11 @@ def fit_command(study: Study) -> str:
     return " ".join(words)
 
 
-def evaluate_command(study: Study) -> str:
-    return f"mpae evaluate runs/{study.name} {_evaluated(study.measured)}"
+def evaluate_commands(study: Study) -> list[str]:
+    trained_at = study.config.data.image_size
+    return [f"mpae evaluate runs/{study.name} {_evaluated(each)}"
+            + (f" --image-size {each.image_size}" if each.image_size != trained_at else "")
+            for each in study.evaluations]
 
 
 def baseline_command(baseline: Measured) -> str:

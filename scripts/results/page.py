@@ -21,7 +21,9 @@ Made by `make results` (experiments/README.md) from the files of the run folders
 the remarks, which stand in `experiments/remarks.md`. Figures are in percent, on the {split} split, by the protocol of
 `mpae evaluate`; in brackets the difference to the paper's MPAE with the same K. NME: less is better. Keypoint figures
 are blind to what happens off the bird, so the foreground IoU, the mean over images against the annotated masks, stands
-beside each. Minutes are those that the run logged; features that its cache held from an earlier run cost none.
+beside each. Input is the side at which the frozen backbone
+sees an image at test time; all runs were trained at 224 px. Minutes are those that the run logged; features that its
+cache held from an earlier run cost none.
 
 In the pictures each colour is a part, the white line is the outline that people drew, dots are the keypoints that they
 marked; the photos may not be passed on and are not shown (`strip.jpg` in the run folder has them).
@@ -50,13 +52,13 @@ def overview(studies: Sequence[Study], baselines: Sequence[Measured]) -> str:
     """Our runs, the baselines, the paper's rows."""
     num_parts = studies[0].measured.num_parts
     paper = paper_row(DATASET, num_parts) or {}
-    head = ["system", *TITLES.values(), "parts an image", "images", "minutes", "steps", "seed", "backbone"]
+    head = ["system", *TITLES.values(), "parts an image", "images", "input", "minutes", "steps", "seed", "backbone"]
     rows = []
     for study in studies:
         training, backbone = study.config.training, commands.backbone_name(study.config.backbone.name)
-        rows.append([f"[{study.name}](#{study.name})", *figure_cells(study.measured, paper.get("MPAE")),
-                     f"{study.minutes:.1f}", f"{study.steps:,}", str(training.seed),
-                     f"{backbone}, {study.config.data.image_size} px"])
+        rows += [[f"[{study.name}](#{study.name})", *figure_cells(measured, paper.get("MPAE")),
+                  f"{study.minutes:.1f}", f"{study.steps:,}", str(training.seed), backbone]
+                 for measured in study.evaluations]
     for baseline in baselines:
         rows.append([SYSTEMS.get(baseline.system, baseline.system), *figure_cells(baseline, paper.get("MPAE"))])
     for system, row in paper.items():
@@ -66,7 +68,8 @@ def overview(studies: Sequence[Study], baselines: Sequence[Measured]) -> str:
 
 def figure_cells(measured: Measured, paper: PaperRow | None) -> list[str]:
     cells = [_number(measured.figures[name]) + _difference(name, measured.figures[name], paper) for name in TITLES]
-    return [*cells, _number(measured.figures["parts_per_image"]), f"{measured.figures['images']:,}"]
+    return [*cells, _number(measured.figures["parts_per_image"]), f"{measured.figures['images']:,}",
+            f"{measured.image_size} px"]
 
 
 def spreads(studies: Sequence[Study]) -> list[str]:
@@ -122,7 +125,7 @@ def section(study: Study, baselines: Sequence[Measured], pictures: str) -> str:
     blocks = [
         f"## {study.name}\n",
         summary(study),
-        fenced([commands.fit_command(study), commands.evaluate_command(study),
+        fenced([commands.fit_command(study), *commands.evaluate_commands(study),
                 *map(commands.baseline_command, baselines)]),
         settings(study.config),
         f"![Parts in images at even distances over the split]({pictures}/{study.name}.png)\n",

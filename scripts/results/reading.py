@@ -19,6 +19,7 @@ from mpae.run import Run
 
 DATASET, SPLIT = "cub", "test"
 FIGURES = ("nmi", "ari", "nme", "foreground_iou", "parts_per_image", "images")
+NEEDED = {*FIGURES, "evaluation", "split", "image_size", "contingency"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Measured:
 
     system: str  # mpae or the name of a baseline
     num_parts: int
+    image_size: int  # side at which the backbone saw the images
     limit: int | None  # None: the whole split
     figures: dict[str, float | None]
     frequency: list[float]  # percent of the images that show each part
@@ -57,7 +59,12 @@ class Study:
     config: Config
     steps: int
     minutes: float
-    measured: Measured
+    evaluations: list[Measured]  # one for each size of the images, the largest first
+
+    @property
+    def measured(self) -> Measured:
+        """The evaluation that its section of the page is about."""
+        return self.evaluations[0]
 
 
 def read_studies(folders: Sequence[Path]) -> list[Study]:
@@ -67,7 +74,7 @@ def read_studies(folders: Sequence[Path]) -> list[Study]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise MPAEError(f"Two runs are called '{twice[0]}'; the page needs a name of its own for each.")
-    missing = [str(run) for run in runs if not run.evaluation(DATASET, SPLIT).joinpath("figures.json").is_file()]
+    missing = [str(run) for run in runs if not _evaluations(run)]
     if missing:
         raise MPAEError(f"No evaluation on the {SPLIT} split of {DATASET} in {', '.join(missing)}; make it with "
                         f"`mpae evaluate {missing[0]} --dataset {DATASET} --root ROOT`.")
@@ -75,17 +82,25 @@ def read_studies(folders: Sequence[Path]) -> list[Study]:
     return sorted(studies, key=lambda study: (study.measured.num_parts, study.name))
 
 
-def _read_study(run: Run, name: str) -> Study:
+def _evaluations(run: Run) -> list[Path]:
+    """Its evaluations with images of the size of training, and of others."""
     folder = run.evaluation(DATASET, SPLIT)
-    content = _read_json(folder / "figures.json")
-    measured = _measured(content, folder / "images.csv", str(folder))
-    if content.get("weights") != run.weights_digest():
-        raise MPAEError(f"'{run}' was trained on after its evaluation; evaluate it again with "
-                        f"`mpae evaluate {run} --dataset {DATASET} --root ROOT`.")
+    return sorted(file.parent for file in folder.parent.glob(f"{folder.name}*/figures.json"))
+
+
+def _read_study(run: Run, name: str) -> Study:
+    evaluations = []
+    for folder in _evaluations(run):
+        content = _read_json(folder / "figures.json")
+        if content.get("weights") != run.weights_digest():
+            raise MPAEError(f"'{run}' was trained on after its evaluation; evaluate it again with "
+                            f"`mpae evaluate {run} --dataset {DATASET} --root ROOT`.")
+        evaluations.append(_measured(content, folder / "images.csv", str(folder)))
+    evaluations.sort(key=lambda each: -each.image_size)
     trained = [record for record in run.records() if "total" in record]
     if not trained:
         raise MPAEError(f"'{run.metrics_file}' has no step of training; the page needs minutes and steps.")
-    return Study(name, run, run.config(), trained[-1]["step"], trained[-1]["minutes"], measured)
+    return Study(name, run, run.config(), trained[-1]["step"], trained[-1]["minutes"], evaluations)
 
 
 def read_baseline(file: Path) -> Measured:
@@ -104,7 +119,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise MPAEError(f"Cannot read '{file}' ({getattr(error, 'strerror', None) or error}); expected the JSON "
                         "of `mpae evaluate`.") from None
-    if not isinstance(content, dict) or not {*FIGURES, "evaluation", "split", "contingency"} <= content.keys():
+    if not isinstance(content, dict) or not content.keys() >= NEEDED:
         raise MPAEError(f"'{file}' is not the JSON of `mpae evaluate`.")
     return content
 
@@ -115,8 +130,9 @@ def _measured(content: dict[str, Any], rows: Path, source: str) -> Measured:
         raise MPAEError(f"'{source}' has no foreground IoU, without which no figure is quoted; put the dataset's "
                         "segmentations/ in its place and evaluate again.")
     table = content["contingency"]
-    return Measured(content["system"], content["num_parts"], content["limit"], figures, content["part_frequency"],
-                    Contingency(np.array(table["table"]), table["targets"], table["parts"]), _read_rows(rows))
+    return Measured(content["system"], content["num_parts"], content["image_size"], content["limit"], figures,
+                    content["part_frequency"], Contingency(np.array(table["table"]), table["targets"], table["parts"]),
+                    _read_rows(rows))
 
 
 def _read_rows(file: Path) -> list[Row]:

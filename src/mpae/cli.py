@@ -69,6 +69,8 @@ def predict(
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="the folder to write")],
     write: Annotated[str, typer.Option(help="what to write: masks, overlays, parts, coco, descriptors, "
                                        "probabilities")] = "masks,overlays,parts,coco,descriptors",
+    image_size: Annotated[int | None, typer.Option("--image-size", min=14, max=4096, help="side at which the backbone "
+                          "sees images, if not that of training; larger is finer and slower")] = None,
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="images that go through the model together")] = 16,
@@ -80,7 +82,7 @@ def predict(
     from mpae.verbs.predict import predict_verb
 
     speak(quiet)
-    predict_verb(run, images, out_folder, write, flip, int8, batch_size, workers, overwrite,
+    predict_verb(run, images, out_folder, write, image_size, flip, int8, batch_size, workers, overwrite,
                  Console(stderr=True, quiet=quiet), Console(quiet=quiet))
 
 
@@ -95,6 +97,8 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,
+    image_size: Annotated[int | None, typer.Option("--image-size", min=14, max=4096, help="side at which the backbone "
+                          "sees images, if not that of training; larger is finer and slower")] = None,
     baseline: Annotated[str | None, typer.Option(help="instead of a run: dino-kmeans")] = None,
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline")] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="images that go through the model together")] = 32,
@@ -107,8 +111,8 @@ def evaluate(
     from mpae.verbs.evaluate import evaluate_verb
 
     speak(quiet)
-    evaluate_verb(run, dataset, root_folder, split, json_file, limit, nme, baseline, parts, batch_size, workers,
-                  cache, Console(stderr=True, quiet=quiet), out)
+    evaluate_verb(run, dataset, root_folder, split, json_file, limit, nme, image_size, baseline, parts, batch_size,
+                  workers, cache, Console(stderr=True, quiet=quiet), out)
 
 
 @app.command(rich_help_panel="Verbs")

@@ -90,9 +90,13 @@ class Run:
     def config(self) -> Config:
         return config.from_mapping(self.content()["settings"], str(self.config_file))
 
-    def evaluation(self, dataset: str, split: str) -> Path:
-        """The folder of the last evaluation on a split: figures.json, images.csv, contingency.png."""
-        return self.folder / "evaluations" / f"{dataset}-{split}"
+    def evaluation(self, dataset: str, split: str, image_size: int | None = None) -> Path:
+        """The folder of the last evaluation on a split: figures.json, images.csv, contingency.png.
+
+        One with images of another size than in training has a folder of its own.
+        """
+        other = image_size is not None and image_size != self.config().data.image_size
+        return self.folder / "evaluations" / (f"{dataset}-{split}-{image_size}" if other else f"{dataset}-{split}")
 
     def clear(self) -> None:
         """Remove what this package writes, and nothing else that lies in the folder."""

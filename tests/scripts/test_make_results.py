@@ -39,7 +39,7 @@ def evaluated(folder: Path, root: Path, settings: dict[str, object]) -> Run:
     run = make_run(folder, resolve("laptop", None, settings))
     for step in (1, 2):
         run.log({"step": step, "epoch": step, "minutes": 1.5 * step, "total": 5.0 - step})
-    evaluate_verb(folder, "cub", root, "test", None, None, True, None, None, 4, 0, False, QUIET, QUIET)
+    evaluate_verb(folder, "cub", root, "test", None, None, True, None, None, None, 4, 0, False, QUIET, QUIET)
     return run
 
 
@@ -56,8 +56,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     figures_file(folder / "seed1").write_text(json.dumps(content | {"foreground_iou": better}))
     with pytest.MonkeyPatch.context() as patch:  # clusters of real features would take a minute
         patch.setattr("mpae.verbs.evaluate.baseline_model", lambda *_: load_model(folder / "seed0"))
-        evaluate_verb(None, "cub", root, "test", folder / "base.json", None, False, "dino-kmeans", PARTS, 4, 0, False,
-                      QUIET, QUIET)
+        evaluate_verb(None, "cub", root, "test", folder / "base.json", None, False, None, "dino-kmeans", PARTS, 4, 0,
+                      False, QUIET, QUIET)
     (folder / "remarks.md").write_text(REMARKS)
     make_results.make_results([folder / name for name in ("three", "seed1", "seed0")], [folder / "base.json"], None,
                               folder / "docs" / "results.md", folder / "remarks.md")

@@ -19,13 +19,14 @@ class Clusters(NamedTuple):
     spread: float  # mean squared distance of a descriptor to its centre
 
 
-def k_means(descriptors: np.ndarray, number: int, seed: int) -> Clusters:
+def k_means(descriptors: np.ndarray, number: int, seed: int, restarts: int = RESTARTS,
+            most: int = DESCRIPTORS) -> Clusters:
     """k-means of (m, E) descriptors; the same on every machine for the same seed."""
     from sklearn.cluster import KMeans
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):  # sums in one order; and many small steps are slower in several threads
-        found = KMeans(number, n_init=RESTARTS, random_state=seed).fit(subsample(descriptors, DESCRIPTORS, seed))
+        found = KMeans(number, n_init=restarts, random_state=seed).fit(subsample(descriptors, most, seed))
     return Clusters(found.cluster_centers_.astype(np.float32), found.inertia_ / len(found.labels_))
 
 

@@ -12,16 +12,22 @@ from mpae.run import Run
 log = logging.getLogger("mpae")
 
 
-def load_model(folder: str | Path) -> MPAE:
-    """The model of a finished run, ready for prediction on the CPU."""
+def load_model(folder: str | Path, image_size: int | None = None) -> MPAE:
+    """The model of a finished run, ready for prediction on the CPU.
+
+    Args:
+        image_size: side at which the backbone sees the images, if not that of training; larger gives finer masks.
+    """
     run = Run.open(folder)
     weights = run.load_weights()
     config = run.config()
-    backbone = build_backbone(config.backbone, config.data.image_size)
+    size = image_size or config.data.image_size
+    backbone = build_backbone(config.backbone, size)  # tells a size that is no multiple of the patch
     trained_with = run.content().get("backbone_fingerprint")
     if backbone.fingerprint != trained_with:
         log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
                     config.backbone.name, run)
     model = build_model(config, backbone)
     load_trainable(model, weights, str(run.weights_file))
+    model.image_size = size
     return model.eval()

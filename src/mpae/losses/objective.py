@@ -1,4 +1,4 @@
-"""The training target: L = L_r + lambda_p L_p + lambda_s L_s + lambda_d L_d, and the border prior."""
+"""The training target: L = L_r + lambda_p L_p + lambda_s L_s + lambda_d L_d, and what we add: border prior, seeds."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mpae.losses.perceptual import PerceptualNetwork
 from mpae.losses.precision import at_least_float32
 from mpae.losses.presence import background_loss, foreground_loss
 from mpae.losses.restoration import restoration_loss
+from mpae.losses.seed import seed_loss
 from mpae.losses.semantic import semantic_loss
 
 # Weights of the pixels and of the VGG layers within L_r. Released: 0.1 and (5/32, 5/16, 5/8, 5/4, 5) on plain
@@ -59,12 +60,13 @@ class Objective(nn.Module):
         self.perceptual = perceptual
         self.weights = {name: weight for name, weight in term_weights(settings).items() if weight}
 
-    def forward(self, output: ObjectiveInput, target: Tensor) -> dict[str, Tensor]:
+    def forward(self, output: ObjectiveInput, target: Tensor, seeds: Tensor | None = None) -> dict[str, Tensor]:
         """Every term whose weight is not 0 by its name, before weighting, and the weighted sum as "total".
 
         Args:
             output: the model's output.
             target: (B, 3, H', W'), the input at the restored size, in ImageNet-normalised space.
+            seeds: (B, K+1, h, w), probabilities; without them their term is left out.
         """
         terms: dict[str, Tensor] = {}
         if "restoration" in self.weights:  # VGG in the caller's precision; it is most of the cost
@@ -73,13 +75,13 @@ class Objective(nn.Module):
         similarity = at_least_float32(output.similarity)
         with torch.autocast(similarity.device.type, enabled=False):
             constraints = self._constraints(
-                similarity, at_least_float32(output.descriptors), at_least_float32(output.features))
+                similarity, at_least_float32(output.descriptors), at_least_float32(output.features), seeds)
             terms |= {name: loss() for name, loss in constraints.items() if name in self.weights}
-            weighted = (weight * terms[name] for name, weight in self.weights.items())
+            weighted = (weight * terms[name] for name, weight in self.weights.items() if name in terms)
             return terms | {"total": sum(weighted, start=similarity.new_zeros(()))}
 
     def _constraints(
-        self, similarity: Tensor, descriptors: Tensor, features: Tensor
+        self, similarity: Tensor, descriptors: Tensor, features: Tensor, seeds: Tensor | None
     ) -> dict[str, Callable[[], Tensor]]:
         settings, reading = self.settings, self.settings.reading
         foreground: dict[str, Callable[[], Tensor]] = {
@@ -87,7 +89,7 @@ class Objective(nn.Module):
             "batch": lambda: batch_presence_loss(similarity),
             "area": lambda: area_loss(similarity),
         }
-        return {
+        constraints = {
             "foreground": foreground[settings.foreground_form],
             "background": lambda: background_loss(similarity, reading),
             "semantic": lambda: semantic_loss(
@@ -97,6 +99,7 @@ class Objective(nn.Module):
             "concentration": lambda: concentration_loss(similarity),
             "border": lambda: border_prior(similarity),
         }
+        return constraints if seeds is None else constraints | {"seed": lambda: seed_loss(similarity, seeds)}
 
 
 def term_weights(settings: LossSettings) -> dict[str, float]:
@@ -112,4 +115,4 @@ def term_weights(settings: LossSettings) -> dict[str, float]:
     else:
         weights["variation"] = settings.distribution * settings.variation
         weights["entropy"] = settings.distribution * settings.entropy
-    return weights | {"border": settings.border}
+    return weights | {"border": settings.border, "seed": settings.seed}

@@ -53,7 +53,7 @@ class MPAE(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.num_parts = partformer.num_parts
-        self.image_size = decoder.grid[0] * partformer.patch_size
+        self.image_size = decoder.grid[0] * partformer.patch_size  # at which images are read; see `describe`
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1), persistent=False)
 
@@ -76,8 +76,12 @@ class MPAE(nn.Module):
         return MPAEOutput(similarity, descriptors, features, restored, target)
 
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
-        """Inference keeps only PartFormer and the backbone: images (B, 3, H, W) -> logits and descriptors."""
-        descriptors = self.partformer(self.normalise(images))
+        """Inference keeps only PartFormer and the backbone: images (B, 3, H, W) -> logits and descriptors.
+
+        The backbone may be shown larger images than in training, for a finer map; PartFormer, whose positions
+        are learned, sees them at the size it knows.
+        """
+        descriptors = self.partformer(self.normalise(self.as_trained(images)))
         features = self.compress(self.backbone(images) if frozen is None else frozen)
         return PartMaps(part_logits(descriptors, features), descriptors)
 
@@ -87,7 +91,13 @@ class MPAE(nn.Module):
 
     def attention(self, images: Tensor) -> Tensor:
         """Fig. 8: where each part token looks, (B, K+1, h, w)."""
-        return self.partformer.attention(self.normalise(images)).unflatten(2, self.decoder.grid)
+        return self.partformer.attention(self.normalise(self.as_trained(images))).unflatten(2, self.decoder.grid)
+
+    def as_trained(self, images: Tensor) -> Tensor:
+        """Images at the size of training."""
+        size = tuple(side * self.partformer.patch_size for side in self.decoder.grid)
+        return images if images.shape[2:] == size else functional.interpolate(
+            images, size, mode="bilinear", antialias=True)
 
     def normalise(self, images: Tensor) -> Tensor:
         return (images - self.mean) / self.std

@@ -31,10 +31,13 @@ class PartFormer(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """images (B, 3, H, W), normalised -> descriptors D (B, K+1, C)."""
+        return self.project(self.outputs(images))
+
+    def outputs(self, images: Tensor) -> Tensor:
+        """The part tokens after the last layer, before their projection: (B, K+1, C)."""
         tokens = self._before_last(images)  # (B, K+1+N, C)
         # The last layer's patch outputs would be thrown away: only the part tokens go through it.
-        parts = self.layers[-1](tokens, outputs=self.num_parts + 1)  # (B, K+1, C)
-        return self.project(self.norm_output(parts))
+        return self.norm_output(self.layers[-1](tokens, outputs=self.num_parts + 1))
 
     def attention(self, images: Tensor) -> Tensor:
         """Where each part token looks (Fig. 8): (B, K+1, N), attention of the last layer to the patches."""

@@ -141,6 +141,7 @@ class Recorder(lightning.Callback):
             "model": module.model.trainable_state(),
             "optimizer": trainer.optimizers[0].state_dict(),
             "precision": trainer.precision_plugin.state_dict(),
+            "seeds": module.seeds.state_dict() if module.seeds else {},
         })
         self.saved_at = self.clock.session
 

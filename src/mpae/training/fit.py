@@ -102,15 +102,17 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
     from mpae.training.preview import Previewer
     from mpae.training.progress import ShowProgress
     from mpae.training.schedule import steps_per_epoch
+    from mpae.training.seeds import Seeds
 
     training = config.training
     start = state["step"] if state else 0
     cached = isinstance(model.backbone, CachedBackbone)
     if start >= steps:
         log.info("This run is finished: %d of %d steps.", start, steps)
-    module = TrainingModule(config, model, build_objective(config), start,
-                            state["optimizer"] if state else None)
     clock = Clock(state["minutes"] if state else 0.0)
+    seeds = Seeds.load(state.get("seeds")) if state else begin_with_seeds(config, source, model)
+    module = TrainingModule(config, model, build_objective(config), start,
+                            state["optimizer"] if state else None, seeds)
     schedule = Schedule(config, steps, clock)
     interruption = Interruption(schedule)
     progress = ShowProgress(console, steps, clock, training.max_minutes)
@@ -253,6 +255,22 @@ def with_cache(config: Config, backbone: Any) -> Any:
     log.info("Frozen features of %d views an image are kept in '%s' (at most %g GB; --no-cache computes them in "
              "every step).", config.cache.views, folder, config.cache.limit_gb)
     return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
+
+
+def begin_with_seeds(config: Config, source: ImageSource, model: MPAE) -> Any:
+    """The seeds of a new run, where the settings want any; and the model set to begin there."""
+    from mpae.training.seeds import find_seeds, look_at
+    from mpae.training.warm_start import IMAGES, warm_start
+
+    training = config.training
+    if not (config.loss.seed or training.warm_start):
+        return None
+    log.info("Looking for parts in the frozen features of the images, to begin with.")
+    seeds = find_seeds(source, model.backbone, config.model.num_parts, model.image_size, training.seed)
+    if seeds is not None and training.warm_start:
+        images, frozen = look_at(source, model.backbone, model.image_size, IMAGES)
+        warm_start(model, images.permute(0, 3, 1, 2).float() / 255, frozen.float(), seeds(frozen), training.seed)
+    return seeds if config.loss.seed else None
 
 
 def build_objective(config: Config) -> Any:

@@ -15,6 +15,7 @@ from mpae.losses.objective import Objective
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.training.batches import Batch
+from mpae.training.seeds import Seeds
 
 GO_ON = ("the last good checkpoint stays. Try a lower training.learning_rate, more training.warmup_steps, or "
          "precision 32-true.")
@@ -24,11 +25,12 @@ class TrainingModule(lightning.LightningModule):
     """Model, objective and optimiser; `step` counts over all sessions of the run."""
 
     def __init__(self, config: Config, model: MPAE, objective: Objective, step: int = 0,
-                 optimizer_state: dict | None = None):
+                 optimizer_state: dict | None = None, seeds: Seeds | None = None):
         super().__init__()
         self.settings = config
         self.model = model
         self.objective = objective
+        self.seeds = seeds
         self.step = step
         self.optimizer_state = optimizer_state
         self.rate = 0.0  # the learning rate of the present step
@@ -47,8 +49,9 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Batch, _: int) -> Tensor:
         images = batch.images.float() / 255  # (B, 3, S, S)
         mask = self.step_mask(len(images)).to(images.device)  # (B, N)
-        output = self.model(images, mask)
-        terms: dict[str, Tensor] = self.objective(output, output.target)
+        frozen = self.model.backbone(images)  # (B, E, h, w)
+        output = self.model(images, mask, frozen)
+        terms: dict[str, Tensor] = self.objective(output, output.target, self.seeds(frozen) if self.seeds else None)
         self.figures = {name: value.item() for name, value in terms.items()} | part_usage(output.similarity)
         check_finite(self.figures, self.step + 1)
         return terms["total"]

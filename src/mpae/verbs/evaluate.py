@@ -24,19 +24,19 @@ TITLES = {"nmi": "NMI", "ari": "ARI", "foreground_nmi": "NMI, foreground only", 
 
 
 def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: str, json_file: Path | None,
-                  limit: int | None, nme: bool, baseline: str | None, parts: int | None, batch_size: int,
-                  workers: int, cached: bool, console: Console, out: Console) -> None:
+                  limit: int | None, nme: bool, image_size: int | None, baseline: str | None, parts: int | None,
+                  batch_size: int, workers: int, cached: bool, console: Console, out: Console) -> None:
     if (run_folder is None) == (baseline is None):
         raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
     entry = find_dataset(name)
-    settings = data_settings(run_folder, name, root)
+    settings = data_settings(run_folder, name, root, image_size)
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
     fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None
     with image_progress(console) as progress:
         if baseline is not None:
             model, weights = baseline_model(baseline, parts, settings, workers, progress), None
         else:
-            model, weights = run_model(run_folder, parts), Run(run_folder or "").weights_digest()
+            model, weights = run_model(run_folder, parts, image_size), Run(run_folder or "").weights_digest()
         if cached:
             model.backbone = user_cache(model.backbone)
         result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
@@ -47,7 +47,7 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
     out.print(f"{result.seconds:.0f} s, {share:.0f} % of them in the model; {len(result.skipped)} images skipped.",
               highlight=False)
     record = {"evaluation": name, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
-              "limit": limit, "weights": weights}
+              "image_size": model.image_size, "limit": limit, "weights": weights}
     if json_file is not None:
         write_text(json_file, as_json(record, result))
     if run_folder is not None:
@@ -56,16 +56,17 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
         result.write_rows(json_file.with_suffix(".csv"))
 
 
-def data_settings(run_folder: Path | None, name: str, root: Path | None) -> DataSettings:
+def data_settings(run_folder: Path | None, name: str, root: Path | None, image_size: int | None) -> DataSettings:
     """The run's own settings say what was set aside for validation and how many images are drawn."""
     base = Run.open(run_folder).config().data if run_folder else DataSettings()
-    return base.model_copy(update={"dataset": name, "root": str(root) if root else None})
+    return base.model_copy(update={"dataset": name, "root": str(root) if root else None,
+                                   "image_size": image_size or base.image_size})
 
 
-def run_model(run_folder: Path | None, parts: int | None) -> Any:
+def run_model(run_folder: Path | None, parts: int | None, image_size: int | None) -> Any:
     from mpae.inference.load import load_model
 
-    model = load_model(run_folder or "")
+    model = load_model(run_folder or "", image_size)
     if parts is not None and parts != model.num_parts:
         raise MPAEError(f"'{run_folder}' was trained with {model.num_parts} parts, not {parts}; leave out --parts.")
     return model
@@ -119,7 +120,7 @@ def keep(run: Run, record: dict[str, Any], result: Evaluation, out: Console) -> 
     """The figures go to metrics.jsonl; all there is to know goes to evaluations/NAME-SPLIT."""
     from mpae.inference.contingency import draw_contingency
 
-    folder = run.evaluation(record["evaluation"], record["split"])
+    folder = run.evaluation(record["evaluation"], record["split"], record["image_size"])
     folder.mkdir(parents=True, exist_ok=True)
     result.write_rows(folder / "images.csv")
     write_text(folder / "figures.json", as_json(record, result))

@@ -15,14 +15,14 @@ from mpae.run import Run
 from mpae.verbs.progress import image_progress
 
 
-def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, flip: bool, int8: bool, batch_size: int,
-                 workers: int, overwrite: bool, console: Console, out: Console) -> None:
+def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, image_size: int | None, flip: bool,
+                 int8: bool, batch_size: int, workers: int, overwrite: bool, console: Console, out: Console) -> None:
     source = images_at(images)  # a mistake in the folder is told before the model is loaded
     if images.is_dir() and out_folder.resolve().is_relative_to(images.resolve()):
         raise MPAEError(f"--out '{out_folder}' lies inside '{images}', where its masks would be taken for photos; "
                         "choose a folder outside it.")
     folder = run_folder(folder)
-    model = load_model(folder)
+    model = load_model(folder, image_size)
     if int8:
         from mpae.inference.quantise import quantised
 

@@ -1,0 +1,124 @@
+"""Seeds on features made on the spot: a disc of four quarters, with an outline, on one of several backgrounds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from mpae.training.seeds import (
+    Seeds,
+    centred,
+    fit_seeds,
+    rare_on_ring,
+    relative_spread,
+    unit_tokens,
+    without_outline,
+)
+
+GRID, WIDTH, BACKGROUNDS = 12, 24, 3
+OUTLINE, BACKGROUND = 4, 5
+
+
+def scenes(count: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Features (n, E, h, w), and what lies where (n, h, w): quarters 0..3, outline 4, background 5.
+
+    Every image adds a vector of its own to the whole object, as a kind of bird does; it is as long as what
+    tells the quarters apart.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    basis = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(0)))[0]
+    maps, labels = [], []
+    for number in range(count):
+        x0, y0 = torch.randint(4, 8, (2,), generator=generator).tolist()
+        y, x = torch.meshgrid(torch.arange(GRID), torch.arange(GRID), indexing="ij")
+        radius = ((x - x0) ** 2 + (y - y0) ** 2).sqrt()
+        label = (2 * (y > y0) + (x > x0)).long()
+        label[radius > 2.3] = OUTLINE
+        label[radius > 3.3] = BACKGROUND
+        own = torch.randn(8, generator=generator) @ basis[12:20]
+        what = torch.stack([*(basis[0] * 2 + basis[1 + part] + own / own.norm() for part in range(4)),
+                            basis[0] + basis[6] * 1.5, basis[7 + number % BACKGROUNDS] * 2])
+        maps.append(what[label] + 0.1 * torch.randn(GRID, GRID, WIDTH, generator=generator))
+        labels.append(label)
+    return torch.stack(maps).permute(0, 3, 1, 2), torch.stack(labels)
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Tensor]:
+    tensors = fit_seeds(scenes(60, seed=1)[0].half(), num_parts=4, seed=0)
+    assert tensors is not None
+    return tensors
+
+
+def test_quarters_are_parts_and_outline_is_background(found: dict[str, Tensor]) -> None:
+    maps, truth = scenes(20, seed=2)
+    seeds = Seeds(found)(maps)
+    assert seeds.shape == (20, 5, GRID, GRID)
+    assert seeds.sum(1).allclose(torch.ones(20, GRID, GRID), atol=1e-5)
+    guess = seeds.argmax(1)
+    for quarter in range(4):
+        inside = guess[truth == quarter]
+        assert (inside == inside.mode().values).float().mean() > 0.95
+    assert len({int(guess[truth == quarter].mode().values) for quarter in range(4)} - {4}) == 4
+    assert (guess[truth >= OUTLINE] == 4).float().mean() > 0.95
+
+
+def test_the_same_seed_gives_the_same_seeds(found: dict[str, Tensor]) -> None:
+    again = fit_seeds(scenes(60, seed=1)[0].half(), num_parts=4, seed=0)
+    assert again is not None
+    assert all(torch.equal(found[name], again[name]) for name in found)
+
+
+def test_no_seeds_where_nothing_tells_foreground(caplog: pytest.LogCaptureFixture) -> None:
+    assert fit_seeds(torch.randn(8, 6, 4, 4).half(), num_parts=4, seed=0) is None
+
+
+def test_seeds_come_back_from_a_checkpoint(found: dict[str, Tensor]) -> None:
+    maps = scenes(2, seed=3)[0]
+    loaded = Seeds.load(Seeds(found).state_dict())
+    assert loaded is not None
+    assert torch.equal(loaded(maps), Seeds(found)(maps))
+    assert Seeds.load({}) is None and Seeds.load(None) is None
+
+
+def test_another_grid_than_that_of_the_fit(found: dict[str, Tensor]) -> None:
+    maps = scenes(2, seed=3)[0].repeat_interleave(2, dim=2).repeat_interleave(2, dim=3)
+    assert Seeds(found)(maps).shape == (2, 5, 2 * GRID, 2 * GRID)
+
+
+def test_relative_spread() -> None:
+    """By hand: a compact cluster, one around it, and one that is seen twice and does not count."""
+    labels = torch.tensor([[0, 0, 0, 0, 0], [0, 1, 1, 2, 0], [0, 1, 1, 2, 0], [0, 0, 0, 0, 0]]).flatten()[None]
+    foreground = torch.ones(1, 20, dtype=torch.bool)
+    spread = relative_spread(labels, foreground, 3, (4, 5))
+    place = [(i, j) for i in range(4) for j in range(5)]
+
+    def variance(chosen: list[tuple[int, int]]) -> float:
+        means = [sum(axis) / len(chosen) for axis in zip(*chosen, strict=True)]
+        return sum((i - means[0]) ** 2 + (j - means[1]) ** 2 for i, j in chosen) / len(chosen)
+
+    expected = [variance([p for p, label in zip(place, labels[0].tolist(), strict=True) if label == cluster])
+                / variance(place) for cluster in (0, 1)]
+    assert spread.tolist() == pytest.approx([*expected, 0.0], abs=1e-5)
+
+
+def test_rare_on_ring() -> None:
+    """One kind of patch fills the ring, the other the middle."""
+    tokens = torch.zeros(3, 16, 2)
+    tokens[:, :, 0] = 1
+    middle = [5, 6, 9, 10]
+    tokens[:, middle] = torch.tensor([0.0, 1.0])
+    assert rare_on_ring(tokens, torch.eye(2), (4, 4)).tolist() == [False, True]
+
+
+def test_centred_takes_the_foreground_mean_away() -> None:
+    tokens = unit_tokens(torch.randn(2, 5, 3, 3))
+    logit = torch.full((2, 9), -40.0)
+    logit[:, 2:5] = 40
+    assert centred(tokens, logit)[:, 2:5].mean(1).abs().max() < 1e-5
+
+
+def test_without_any_outline_the_foreground_stays() -> None:
+    logit = torch.randn(2, 9)
+    assert without_outline(torch.randn(2, 9, 5), logit, None, torch.zeros(3, dtype=torch.bool)) is logit  # type: ignore
