@@ -26,8 +26,9 @@ bench: $(READY)
 
 # make experiments/cub_k8 ROOT=path/to/CUB_200_2011
 experiments/%: $(READY)
-	$(BIN)/mpae fit --config $@.yaml --root $(ROOT) --out runs/$*
-	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT)
+	$(BIN)/mpae fit --preset laptop --config $@.yaml --root $(ROOT) --out runs/$*
+	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --cache
+	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --cache --image-size 336 --no-nme
 
 # make baselines/8 ROOT=path/to/CUB_200_2011: clustering of the same frozen features, K = 8
 baselines/%: $(READY)

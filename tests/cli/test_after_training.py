@@ -62,6 +62,22 @@ def test_evaluate_gives_the_figures_of_each_benchmark(name: str, run: Run, mpae:
     assert Image.open(folder / "contingency.png").width > 50
 
 
+def test_evaluate_and_predict_with_larger_images(run: Run, mpae: Command, gallery: Path, tmp_path: Path) -> None:
+    write_cub(tmp_path / "data")
+    at = ["evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--no-nme", "--workers", "0"]
+    done = mpae(*at, "--image-size", "96")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((run.folder / "evaluations" / "cub-test-96" / "figures.json").read_text())["image_size"] == 96
+    wrong = mpae(*at, "--image-size", "70")
+    assert wrong.returncode == 2
+    assert "64 or 80" in wrong.stderr
+    out = tmp_path / "out"
+    for size in ((), ("--image-size", "96", "--overwrite")):
+        done = mpae("predict", run, gallery, "--out", out, "--workers", "0", "--write", "masks", *size)
+        assert done.returncode == 0, done.stderr
+    assert json.loads((out / "predictions.json").read_text())["settings"]["image_size"] == 96
+
+
 def test_evaluate_says_what_is_missing(run: Run, mpae: Command, tmp_path: Path) -> None:
     write_cub(tmp_path / "data")
     (tmp_path / "data" / "parts" / "part_locs.txt").unlink()

@@ -55,6 +55,15 @@ def test_inference_agrees_with_training() -> None:
     assert torch.equal(maps.descriptors, output.descriptors)
 
 
+def test_larger_images_give_a_finer_map_and_the_same_descriptors() -> None:
+    model, images = tiny(), torch.rand(2, 3, 32, 32)
+    small = nn.functional.interpolate(images, (16, 16), mode="bilinear", antialias=True)
+    maps = model.describe(images)
+    assert maps.logits.shape == (2, 4, 8, 8)
+    assert torch.equal(maps.descriptors, model.describe(small).descriptors)
+    assert model.attention(images).shape == (2, 4, 4, 4)
+
+
 def test_hidden_pixels_reach_the_restoration_only_through_descriptors() -> None:
     model, images = tiny(), torch.rand(1, 3, 16, 16)
     mask = torch.ones(1, 16, dtype=torch.bool)

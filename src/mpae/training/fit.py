@@ -268,8 +268,8 @@ def begin_with_seeds(config: Config, source: ImageSource, model: MPAE) -> Any:
     log.info("Looking for parts in the frozen features of the images, to begin with.")
     seeds = find_seeds(source, model.backbone, config.model.num_parts, model.image_size, training.seed)
     if seeds is not None and training.warm_start:
-        images, frozen = look_at(source, model.backbone, model.image_size, IMAGES)
-        warm_start(model, images.permute(0, 3, 1, 2).float() / 255, frozen.float(), seeds(frozen), training.seed)
+        images, frozen = map(torch.cat, zip(*look_at(source, model.backbone, model.image_size, IMAGES), strict=True))
+        warm_start(model, images, frozen, seeds(frozen), training.seed)
     return seeds if config.loss.seed else None
 
 

@@ -16,7 +16,7 @@ Training stays near them by the weight `loss.seed`; `losses/seed.py` is the term
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,9 +24,8 @@ import torch
 import torch.nn.functional as nnf
 from torch import Tensor, nn
 
-from mpae.baselines.clusters import k_means
+from mpae.baselines.clusters import k_means, subsample
 from mpae.data.source import ImageSource
-from mpae.errors import MPAEError
 from mpae.inference.reading import Input, read_batches
 from mpae.inference.samples import spread
 
@@ -86,7 +85,8 @@ class Seeds(nn.Module):
 
 def find_seeds(source: ImageSource, backbone: Backbone, num_parts: int, size: int, seed: int) -> Seeds | None:
     """Seeds from some of the training images; None where there is no foreground to find."""
-    found = fit_seeds(look_at(source, backbone, size, IMAGES)[1], num_parts, seed)
+    maps = [frozen.half() for _, frozen in look_at(source, backbone, size, IMAGES)]
+    found = fit_seeds(torch.cat(maps), num_parts, seed) if maps else None
     if found is None:
         log.warning("No foreground can be told by where it lies in these %d images, so training begins without "
                     "seeds.", len(source))
@@ -95,18 +95,13 @@ def find_seeds(source: ImageSource, backbone: Backbone, num_parts: int, size: in
 
 
 @torch.no_grad()
-def look_at(source: ImageSource, backbone: Backbone, size: int, number: int) -> tuple[Tensor, Tensor]:
-    """Some images at even distances, whole: pixels (n, S, S, 3) uint8 and frozen features (n, E, h, w) half."""
-    images: list[Tensor] = []
-    maps: list[Tensor] = []
+def look_at(source: ImageSource, backbone: Backbone, size: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Some images at even distances, whole, a batch at a time: pixels (B, 3, S, S) in [0, 1], features (B, E, h, w)."""
     for batch in read_batches(source, spread(len(source), number), size, 16, 0, with_view=False):
         pixels = [torch.tensor(item.pixels) for item in batch if isinstance(item, Input)]
         if pixels:
-            images.append(torch.stack(pixels))
-            maps.append(backbone(images[-1].permute(0, 3, 1, 2).float() / 255).half())
-    if not images:
-        raise MPAEError(f"None of the {len(source)} images can be read.")
-    return torch.cat(images), torch.cat(maps)
+            images = torch.stack(pixels).permute(0, 3, 1, 2).float() / 255
+            yield images, backbone(images)
 
 
 def fit_seeds(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | None:
@@ -220,7 +215,8 @@ def _variance(member: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
 
 def clusters(points: Tensor, number: int, seed: int, restarts: int = 4, most: int = 50_000) -> Tensor:
     """Centres (number, q) of points (m, q)."""
-    return torch.from_numpy(k_means(points.float().numpy().astype(np.float32), number, seed, restarts, most).centres)
+    chosen = subsample(points.numpy(), most, seed).astype(np.float32)
+    return torch.from_numpy(k_means(chosen, number, seed, restarts, most).centres)
 
 
 def in_chunks(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
