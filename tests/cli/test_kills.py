@@ -78,7 +78,7 @@ def test_killed_at_random_moments(
     while kills < 12:
         attempts, runs = Attempts(forked, tmp_path / str(runs), photos, tiny), runs + 1
         while True:
-            ended = attempts.start("traps", "kill_after", delays.uniform(0.1, 0.7) * unbroken[1]).wait()
+            ended = attempts.start("traps", "kill_after", delays.uniform(0.1, 0.45) * unbroken[1]).wait()
             kills += ended.returncode == KILLED
             assert ended.returncode in (0, KILLED), ended.output
             if ended.returncode == 0:
