@@ -239,7 +239,6 @@ def test_a_really_full_disk(tmp_path: Path) -> None:
     assert refused(run.note_skipped, {"a": "b"}).startswith("The disk is full: ")
     run.checkpoint_file.parent.mkdir()
     (run.checkpoint_file.parent / f".last.ckpt.{os.getpid()}.part").symlink_to("/dev/full")
-    run._sweep = lambda path: None  # type: ignore[method-assign]
     assert refused(run.save_checkpoint, STATE).startswith("The disk is full: ")
 
 
@@ -274,12 +273,29 @@ def test_text_that_utf8_cannot_hold(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_process_left_is_swept(run: Run) -> None:
-    for left in (run.folder / ".model.safetensors.1.part", run.checkpoint_file.parent / ".last.ckpt.2.part"):
-        left.parent.mkdir(exist_ok=True)
-        left.write_text("half")
     run.save_checkpoint(STATE)
     run.save_weights(WEIGHTS, {})
-    assert files_in(run.folder) == {"config.yaml", "model.safetensors", "checkpoints/last.ckpt"}
+    before = files_in(run.folder)
+    theirs = run.folder / ".mine.part"
+    theirs.write_text("no number in its name: not ours")
+    for left in (run.folder / ".model.safetensors.1.part", run.checkpoint_file.parent / ".last.ckpt.2.part",
+                 run.previews / ".step-000001.png.3.part"):
+        left.parent.mkdir(exist_ok=True)
+        left.write_text("half")
+    run.sweep()
+    assert files_in(run.folder) == before | {".mine.part"}
+
+
+def test_a_folder_is_free_if_no_run_began_there(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run")
+    assert run.is_free()
+    run.folder.mkdir()
+    assert run.is_free()
+    (run.folder / ".config.yaml.17.part").write_text("half")
+    assert run.is_free()
+    (run.folder / "thesis.txt").write_text("")
+    assert not run.is_free()
+    assert not Run(run.folder / "thesis.txt").is_free()
 
 
 # -- logs

@@ -19,6 +19,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ from mpae.config import Config
 from mpae.errors import MPAEError
 from mpae.wording import short
 
+BESIDE = re.compile(r"\..+\.\d+\.part", re.DOTALL)  # names of files that `write_beside` has not yet put in place
 FORMAT = 1  # of the folder; a newer one is refused with a sentence
 
 
@@ -76,6 +78,12 @@ class Run:
     def exists(self) -> bool:
         return os.path.lexists(self.config_file)
 
+    def is_free(self) -> bool:
+        """Whether a run can start here: nothing is there, or no more than a killed one left before it began."""
+        if not os.path.lexists(self.folder):
+            return True
+        return os.path.isdir(self.folder) and all(BESIDE.fullmatch(name) for name in os.listdir(self.folder))
+
     def content(self) -> dict[str, Any]:
         """All of config.yaml."""
         content = config.read_yaml(self.config_file)
@@ -100,10 +108,18 @@ class Run:
 
     def clear(self) -> None:
         """Remove what this package writes, and nothing else that lies in the folder."""
-        for path in (self.config_file, self.weights_file, self.metrics_file, self.skipped_file):
-            path.unlink(missing_ok=True)
+        self.sweep()
         for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.report.parent):
             shutil.rmtree(path, ignore_errors=True)
+        for path in (self.weights_file, self.metrics_file, self.skipped_file, self.config_file):
+            path.unlink(missing_ok=True)  # config.yaml last: until then it is a run folder, whoever is killed here
+
+    def sweep(self) -> None:
+        """Remove what a process that was killed left half written; one process at a time writes a run."""
+        for folder in (self.folder, self.checkpoint_file.parent, self.previews):
+            for left in folder.glob(".*.part"):
+                if BESIDE.fullmatch(left.name):
+                    left.unlink(missing_ok=True)
 
     # -- weights and training state
 
@@ -112,7 +128,6 @@ class Run:
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         content = save(tensors, dict(metadata))
-        self._sweep(self.weights_file)
         write_beside(self.weights_file, lambda path: path.write_bytes(content))
 
     def load_weights(self) -> dict[str, Any]:
@@ -136,7 +151,6 @@ class Run:
 
         content = io.BytesIO()  # torch hides a full disk behind an error of its own
         torch.save(dict(state), content)
-        self._sweep(self.checkpoint_file)
         write_beside(self.checkpoint_file, lambda path: path.write_bytes(content.getbuffer()))
 
     def load_checkpoint(self) -> dict[str, Any]:
@@ -160,12 +174,6 @@ class Run:
         if isinstance(state, dict) and all(isinstance(state.get(key), kind) for key, kind in kinds.items()):
             return state
         raise MPAEError(f"'{self.checkpoint_file}' is not a checkpoint of mpae: expected {', '.join(kinds)}.")
-
-    def _sweep(self, path: Path) -> None:
-        """Remove what a process that was killed left of this file; one process at a time writes a run."""
-        for left in path.parent.glob(f".{path.name}.*.part"):
-            with contextlib.suppress(OSError):
-                left.unlink()
 
     # -- logs
 

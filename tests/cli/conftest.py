@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from forked import Forked
 
 
 @pytest.fixture(scope="session")
@@ -57,6 +58,24 @@ def start_mpae(environment: dict[str, str]) -> Callable[..., subprocess.Popen]:
                                 stdin=subprocess.DEVNULL, env=environment)
 
     return start
+
+
+@pytest.fixture(scope="session")
+def forked(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Forked]:
+    """Runs `mpae WORDS` in processes that need not import everything again: for tests that start many."""
+    if not hasattr(os, "fork"):
+        pytest.skip("processes cannot be forked here")
+    runner = Forked(tmp_path_factory.mktemp("forked"), environment)
+    yield runner
+    runner.close()
+
+
+@pytest.fixture(scope="session")
+def tiny(small: list[str]) -> list[str]:
+    """Flags of a run whose steps take a twentieth of a second: six make an epoch of twelve images."""
+    settings = ("model.partformer_layers=1", "model.encoder_layers=1", "model.decoder_layers=1",
+                "loss.perceptual=[0,0,0,0,0]", "training.max_steps=9", "training.checkpoint_minutes=1e-9")
+    return [*small, "--batch-size", "2", *(word for setting in settings for word in ("--set", setting))]
 
 
 def command(words: tuple[object, ...]) -> list[str]:

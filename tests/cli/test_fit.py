@@ -1,32 +1,22 @@
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from miniatures import edit_line, write_cub
 from pictures import draw_photo
+from run_files import files_in, records_of, same_weights
 from safetensors.torch import load_file
-from torch import equal
 
 from mpae.run import Run
 
 Command = Callable[..., subprocess.CompletedProcess]
 Start = Callable[..., subprocess.Popen]
-
-
-def files_in(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-
-
-def records_of(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
 def logged_steps(run: Path) -> int:
@@ -40,11 +30,6 @@ def wait_until(reached: Callable[[], bool], process: subprocess.Popen, seconds: 
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end
         time.sleep(0.02)
-
-
-def same_weights(one: Path, other: Path) -> bool:
-    first, second = load_file(one / "model.safetensors"), load_file(other / "model.safetensors")
-    return first.keys() == second.keys() and all(equal(first[name], second[name]) for name in first)
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,7 @@ def test_unreadable_images_are_skipped_and_named():
 
 
 def test_no_readable_image_is_a_plain_error():
-    with pytest.raises(MPAEError, match="None of the 3 images can be read; the first: the file is empty"):
+    with pytest.raises(MPAEError, match="None of the images can be read; the first: the file is empty"):
         evaluate(Oracle(), Figures(3, broken=(0, 1, 2)))
 
 

@@ -79,7 +79,8 @@ def test_seeds_come_back_from_a_checkpoint(found: dict[str, Tensor]) -> None:
     loaded = Seeds.load(Seeds(found).state_dict())
     assert loaded is not None
     assert torch.equal(loaded(maps), Seeds(found)(maps))
-    assert Seeds.load({}) is None and Seeds.load(None) is None
+    assert Seeds.load({}) is None
+    assert Seeds.load(None) is None
 
 
 def test_another_grid_than_that_of_the_fit(found: dict[str, Tensor]) -> None:

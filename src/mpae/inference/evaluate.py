@@ -50,8 +50,8 @@ def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: Annotated
     tally = Tally(model.num_parts, source)
     skipped = reader.read("evaluate", source, tally.add)
     if fit_source is not None and source.keypoint_names:
-        reader.read("fit keypoints", fit_source, tally.add_to_fit)
-    return tally.result(sorted(gathered(skipped)), reader.device, start, reader.model_seconds)
+        skipped += reader.read("fit keypoints", fit_source, tally.add_to_fit)
+    return tally.result(skipped, reader.device, start, reader.model_seconds)
 
 
 @dataclass
@@ -67,8 +67,8 @@ class _Reader:
     model_seconds: float = 0.0
 
     def read(self, task: str, source: AnnotatedSource,
-             use: Callable[[Batch, Tensor], None]) -> list[tuple[int, str]]:
-        """Give each batch with its logits to `use`; returns index and reason of unreadable images."""
+             use: Callable[[Batch, Tensor], None]) -> list[tuple[str, str]]:
+        """Give each batch with its logits to `use`; returns name and reason of all processes' unreadable images."""
         rank, processes = place()
         indices = spread(len(source), self.limit)[rank::processes]
         skipped: list[tuple[int, str]] = []
@@ -80,7 +80,7 @@ class _Reader:
                 use(batch, self._logits(batch.images))
             done += len(batch.samples) + len(batch.skipped)
             self.progress(task, done, len(indices))
-        return skipped
+        return [(source.names[index], reason) for index, reason in sorted(gathered(skipped))]
 
     @torch.inference_mode()
     def _logits(self, images: Tensor) -> Tensor:
@@ -151,12 +151,12 @@ class Tally:
             keypoints=len(target) if on_keypoints else None,
             keypoints_on_background=int((labels == self.num_parts).sum()) if on_keypoints else None, nme=None)
 
-    def result(self, skipped: list[tuple[int, str]], device: torch.device, start: float,
+    def result(self, skipped: list[tuple[str, str]], device: torch.device, start: float,
                model_seconds: float) -> Evaluation:
         rows = sorted(gathered(self.rows))
         if not rows:
             raise MPAEError(
-                f"None of the {len(skipped)} images can be read; the first: {skipped[0][1]}." if skipped
+                f"None of the images can be read; the first: {skipped[0][1]}." if skipped
                 else "The split has no images; expected one at least.")
         for metric in (self.clusters, self.foreground_clusters, self.iou, self.presence):
             metric.to(device)  # where the processes exchange what they counted
@@ -171,8 +171,7 @@ class Tally:
         return Evaluation(
             figures=figures, contingency=self._contingency(),
             frequency=(100 * presence["frequency"]).tolist(),
-            rows=rows, skipped=[(self.source.names[index], reason) for index, reason in skipped],
-            seconds=time.perf_counter() - start, model_seconds=model_seconds)
+            rows=rows, skipped=skipped, seconds=time.perf_counter() - start, model_seconds=model_seconds)
 
     def _clustering(self) -> dict[str, float | None]:
         if not self.targets:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from typing import TypeVar
 
 import torch.distributed as distributed
@@ -10,6 +13,20 @@ import torch.distributed as distributed
 from mpae.errors import MPAEError
 
 Item = TypeVar("Item")
+
+
+@contextmanager
+def joined() -> Iterator[bool]:
+    """Work together with the processes that torchrun has started, if it has; yields whether this is the first."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1 or not distributed.is_torchelastic_launched():
+        yield True
+        return
+    # A process may wait long for another whose images are larger; one that fails is noticed by torchrun.
+    distributed.init_process_group("gloo", timeout=timedelta(days=7))
+    try:
+        yield distributed.get_rank() == 0
+    finally:
+        distributed.destroy_process_group()
 
 
 def place() -> tuple[int, int]:

@@ -112,7 +112,7 @@ class Recorder(lightning.Callback):
         self, trainer: Any, module: TrainingModule, outputs: Any, batch: Any, batch_idx: int) -> None:
         step = module.step
         if trainer.is_global_zero:
-            self._note_skipped(batch.skipped)
+            self._note_skipped(module.skipped)
             self._log(trainer, module)
         if step % self.epoch_steps == 0 and step != self.steps:
             self._milestone(trainer, module)

@@ -81,6 +81,7 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         load_trainable(model, state["model"], str(run.checkpoint_file))
 
     if is_first_process():
+        run.sweep()
         if not resume:
             run.clear()
             Run.create(out, config, facts | {"backbone_fingerprint": backbone.fingerprint})
@@ -154,7 +155,7 @@ def check_out(run: Run, resume: bool, overwrite: bool) -> None:
     if not resume and run.exists() and not overwrite:
         raise MPAEError(f"'{run}' holds a run already; go on with --resume, replace it with --overwrite, "
                         "or choose another --out.")
-    if not run.exists() and run.folder.exists() and (not run.folder.is_dir() or any(run.folder.iterdir())):
+    if not run.exists() and not run.is_free():
         raise MPAEError(f"'{run}' exists and is not a run folder; choose another --out.")
 
 

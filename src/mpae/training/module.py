@@ -7,10 +7,12 @@ from collections.abc import Mapping
 
 import lightning
 import torch
+import torch.distributed as distributed
 from torch import Tensor
 
 from mpae.config import Config
 from mpae.errors import MPAEError
+from mpae.inference.processes import gathered
 from mpae.losses.objective import Objective
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
@@ -34,7 +36,9 @@ class TrainingModule(lightning.LightningModule):
         self.step = step
         self.optimizer_state = optimizer_state
         self.rate = 0.0  # the learning rate of the present step
-        self.figures: dict[str, float] = {}  # of the last step: every loss term, and how the parts are used
+        # Of the last step, over all processes: every loss term and how the parts are used; unreadable images.
+        self.figures: dict[str, float] = {}
+        self.skipped: dict[str, str] = {}
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         trainable = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -52,9 +56,23 @@ class TrainingModule(lightning.LightningModule):
         frozen = self.model.backbone(images)  # (B, E, h, w)
         output = self.model(images, mask, frozen)
         terms: dict[str, Tensor] = self.objective(output, output.target, self.seeds(frozen) if self.seeds else None)
-        self.figures = {name: value.item() for name, value in terms.items()} | part_usage(output.similarity)
+        self._note(terms, part_counts(output.similarity), batch.skipped)
         check_finite(self.figures, self.step + 1)
         return terms["total"]
+
+    @torch.no_grad()
+    def _note(self, terms: Mapping[str, Tensor], counts: Tensor, skipped: dict[str, str]) -> None:
+        """Figures of the whole batch. All processes have the same, so that all stop at a loss that is no number:
+        where one alone stops, the others wait for it."""
+        losses = torch.stack([term.float() for term in terms.values()])
+        processes = self.trainer.world_size
+        if processes > 1:
+            sums = torch.cat([losses, counts, counts.new_tensor([len(skipped)])])
+            distributed.all_reduce(sums)
+            losses, counts = sums[: len(losses)] / processes, sums[len(losses) : -1]
+            skipped = dict(gathered(list(skipped.items()))) if sums[-1] else skipped
+        self.figures = dict(zip(terms, losses.tolist(), strict=True)) | part_usage(counts)
+        self.skipped = skipped
 
     def configure_gradient_clipping(self, optimizer: torch.optim.Optimizer, gradient_clip_val: float | None = None,
                                     gradient_clip_algorithm: str | None = None) -> None:
@@ -72,10 +90,13 @@ class TrainingModule(lightning.LightningModule):
 
 
 @torch.no_grad()
-def part_usage(similarity: Tensor) -> dict[str, float]:
+def part_counts(similarity: Tensor) -> Tensor:
+    """(B, K+1, h, w) -> (K+1,): positions of a batch where each part is the most likely."""
+    return torch.bincount(similarity.argmax(dim=1).flatten(), minlength=similarity.shape[1]).float()
+
+
+def part_usage(counts: Tensor) -> dict[str, float]:
     """How the parts are used in a batch: share of foreground, parts found at all, share of the largest."""
-    num_parts = similarity.shape[1] - 1
-    counts = torch.bincount(similarity.argmax(dim=1).flatten(), minlength=num_parts + 1).float()
     shares = counts / counts.sum()
     return {
         "foreground_share": 1 - shares[-1].item(),

@@ -14,6 +14,8 @@ from mpae.data.catalogue import find_dataset, open_annotated
 from mpae.errors import MPAEError
 from mpae.inference.evaluate import evaluate
 from mpae.inference.evaluation import Evaluation
+from mpae.inference.processes import joined
+from mpae.inference.writers import write_skipped
 from mpae.metrics.paper import paper_row
 from mpae.run import Run, write_beside, write_text
 from mpae.verbs.progress import ImageProgress, image_progress
@@ -32,7 +34,7 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
     settings = data_settings(run_folder, name, root, image_size)
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
     fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None
-    with image_progress(console) as progress:
+    with joined() as first, image_progress(console if first else Console(quiet=True)) as progress:
         if baseline is not None:
             model, weights = baseline_model(baseline, parts, settings, workers, progress), None
         else:
@@ -41,6 +43,8 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
             model.backbone = user_cache(model.backbone)
         result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
                           progress=progress)
+    if not first:
+        return
     title = f"{run_folder or baseline} on {name}, {split} split, K = {model.num_parts}"
     out.print(figures_table(result, title, name, model.num_parts))
     share = 100 * result.model_seconds / result.seconds
@@ -124,6 +128,7 @@ def keep(run: Run, record: dict[str, Any], result: Evaluation, out: Console) -> 
     folder.mkdir(parents=True, exist_ok=True)
     result.write_rows(folder / "images.csv")
     write_text(folder / "figures.json", as_json(record, result))
+    write_skipped(folder / "skipped.txt", result.skipped)
     if result.contingency is not None:
         picture = draw_contingency(result.contingency)
         write_beside(folder / "contingency.png", lambda path: picture.save(path, format="PNG"))

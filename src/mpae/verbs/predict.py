@@ -11,6 +11,7 @@ from mpae.errors import MPAEError
 from mpae.hub import run_folder
 from mpae.inference.load import load_model
 from mpae.inference.predict import predict_folder
+from mpae.inference.processes import joined
 from mpae.run import Run
 from mpae.verbs.progress import image_progress
 
@@ -29,13 +30,15 @@ def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, image
         model.backbone = quantised(model.backbone)  # type: ignore[type-var]
     digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
     kinds = [kind.strip() for kind in write.split(",") if kind.strip()]
-    with image_progress(console) as progress:
+    with joined() as first, image_progress(console if first else Console(quiet=True)) as progress:
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()), write=kinds,
                               flip=flip, batch_size=batch_size, workers=workers, overwrite=overwrite,
                               progress=progress)
     if not done.images:
         reason = done.skipped[0][1] if done.skipped else "none found"
         raise MPAEError(f"None of the {len(source)} images in '{images}' can be read (the first: {reason}).")
+    if not first:
+        return
     earlier = done.images - done.new
     out.print(f"{done.images} images in '{out_folder}'" + (f", {earlier} of them from before" if earlier else "")
               + f"; {done.new / max(done.seconds, 1e-9):.1f} images/s."
