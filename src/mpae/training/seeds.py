@@ -37,11 +37,12 @@ IMAGES = 1500  # training images that are looked at, at even distances
 CONTEXTS = 256  # clusters of all patches
 RARE = 0.3  # a context is foreground if it is met on the ring less than this often, against everywhere
 PIECES = 24  # clusters of the foreground among which outlines are looked for
-COMPACT = 0.6  # a piece with more than this share of the object's variance of position is outline
+COMPACT = 0.7  # a piece with more than this share of the object's variance of position is outline
 DIRECTIONS = 64  # principal directions of centred features that are kept ...
-FLATTENING = 0.35  # ... each divided by its deviation to this power: rare differences count a little more
+FLATTENING = 6.0  # ... each divided by its deviation to the power of this over K, 1/2 at most: where parts are few,
+#                   beak and legs, which are small, need more weight to get one
 SHARPNESS = 50.0  # from squared distances between unit features to logits
-DOUBT = 3.0  # log odds from which a patch is foreground: training widens parts a little
+DOUBT = 4.0  # log odds from which a patch is foreground: training widens parts a little
 FEWEST = 20  # foreground patches for each part, or there are no seeds
 CHUNK = 64  # images at once
 
@@ -183,7 +184,8 @@ def project_and_cluster(tokens: Tensor, logit: Tensor, number: int, seed: int) -
         return None
     values, vectors = torch.linalg.eigh(points.T @ points / len(points))  # rising
     values, vectors = values[-DIRECTIONS:].clamp_min(1e-12), vectors[:, -DIRECTIONS:]
-    directions = vectors / (values / values[-1]) ** (FLATTENING / 2)  # (E, q)
+    deviations = (values / values[-1]).sqrt()
+    directions = vectors / deviations ** min(0.5, FLATTENING / number)  # (E, q)
     return Projection(directions, clusters(points @ directions, number, seed))
 
 
