@@ -138,6 +138,11 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
         try:
             if start < steps:
                 trainer.fit(module, loader)
+        except RuntimeError as error:
+            if "DataLoader worker" not in str(error):
+                raise
+            raise MPAEError("A process that reads images was ended from outside, by a signal or for lack of memory; "
+                            f"`mpae fit --resume --out {run}` goes on, --workers 0 does without.") from None
         finally:
             interruption.restore()
             progress.stop()
