@@ -48,10 +48,10 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def test_defaults_preset_file_and_overrides_in_this_order(tmp_path: Path) -> None:
-    file = write(tmp_path, "training: {epochs: 7, batch_size: 16}\nmodel: {num_parts: 4}\n")
+    file = write(tmp_path, "training: {epochs: 7, batch_size: 32}\nmodel: {num_parts: 4}\n")
     assert Config().training.batch_size == 64
-    assert resolve("laptop").training.batch_size == 32
-    assert resolve("laptop", file).training.batch_size == 16
+    assert resolve("laptop").training.batch_size == 16
+    assert resolve("laptop", file).training.batch_size == 32
     merged = resolve("laptop", file, {"training.batch_size": 24, "model.dim": 64})
     assert (merged.training.batch_size, merged.training.epochs, merged.model.num_parts) == (24, 7, 4)
     assert (merged.model.dim, merged.loss.border) == (64, 2.0)  # one of the overrides, one of the preset

@@ -50,10 +50,11 @@ def test_a_collapse_is_told_while_training_runs(forked: Forked, photos: Path, ti
     """Nothing asks for foreground, and the border prior asks for none."""
     ended = forked.run(
         "fit", photos, "--out", tmp_path / "run", *tiny, "--set", "loss.presence=0", "--set", "loss.border=50",
-        "--set", "training.learning_rate=0.02", "--set", "training.max_steps=25",
+        "--set", "loss.seed=0", "--set", "training.warm_start=false",
+        "--set", "training.learning_rate=0.02", "--set", "training.max_steps=60",
         "--set", "training.checkpoint_minutes=9", prepare=("traps", "impatient", 8))
     assert ended.returncode == 0, ended.output
     assert "no pixel belongs to a part for 8 steps in a row; the parts have collapsed. Try" in ended.output
     assert ended.output.count("collapsed") == 1
-    assert ended.output.index("collapsed") < ended.output.index("step 25/25")
+    assert ended.output.index("collapsed") < ended.output.index("step 60/60")
     assert records_of(tmp_path / "run")[-1]["foreground_share"] < 0.002

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,13 +84,13 @@ def test_figures_are_those_of_the_files(folder: Path) -> None:
     paper = paper_row("cub", PARTS)
     for name in ("seed0", "seed1"):
         stored = json.loads(figures_file(folder / name).read_text())
-        _, nmi, ari, nme, iou, parts, images, minutes, steps, seed, backbone = cells(text, f"[{name}]")
+        _, nmi, ari, nme, iou, parts, images, side, minutes, steps, seed, backbone = cells(text, f"[{name}]")
         for shown, key in ((nmi, "nmi"), (ari, "ari"), (nme, "nme")):
             difference = stored[key] - paper["MPAE"][key]
             assert shown == f"{stored[key]:.2f} ({difference:+.2f})".replace("-", "−")
         assert (iou, parts) == (f"{stored['foreground_iou']:.2f}", f"{stored['parts_per_image']:.2f}")
-        assert (images, minutes, steps, seed) == ("15", "3.0", "2", name[-1])
-        assert backbone == "WEIGHTS/tiny.safetensors, 64 px"
+        assert (images, side, minutes, steps, seed) == ("15", "64 px", "3.0", "2", name[-1])
+        assert backbone == "WEIGHTS/tiny.safetensors"
     baseline = json.loads((folder / "base.json").read_text())
     assert cells(text, "baseline: clustering")[3:6] == ["", f"{baseline['foreground_iou']:.2f}",
                                                         f"{baseline['parts_per_image']:.2f}"]
@@ -134,9 +135,19 @@ def test_the_command_gives_exactly_the_settings_of_the_run(folder: Path) -> None
 def test_an_experiment_is_named_by_its_file(folder: Path) -> None:
     file = SCRIPT.parents[1] / "experiments" / "cub_k8.yaml"
     config = resolve("laptop", file, {"data.root": "/mine", "training.seed": 1})
-    study = Study("cub_k8_seed1", Run(folder), config, 1, 1.0, measured_of([[1]], [], 0))
+    study = Study("cub_k8_seed1", Run(folder), config, 1, 1.0, [measured_of([[1]], [], 0)])
     assert commands.fit_command(study) == ("mpae fit --preset laptop --config experiments/cub_k8.yaml --seed 1 "
                                            "--root ROOT --out runs/cub_k8_seed1")
+
+
+def test_an_evaluation_at_another_size_has_its_own_row_and_command(folder: Path) -> None:
+    large = replace(measured_of([[1]], [], 0), image_size=336)
+    study = Study("mine", Run(folder), resolve("laptop"), 1, 1.0, [large, measured_of([[1]], [], 0)])
+    at_336, at_224 = commands.evaluate_commands(study)
+    assert at_336 == f"{at_224} --image-size 336"
+    rows = [line for line in page.overview([study], []).splitlines() if line.startswith("| [mine]")]
+    assert ["| 336 px |" in row for row in rows] == [True, False]
+    assert "| 224 px |" in rows[1]
 
 
 @pytest.mark.parametrize(("name", "value"), [("loss.pixel", None), ("training.milestones", (0.5, 0.75)),
@@ -184,7 +195,7 @@ def test_a_cell_shows_parts_outline_and_visible_keypoints() -> None:
 def measured_of(table: list[list[int]], targets: list[str], parts: int, rows: list[Row] | None = None) -> Measured:
     names = [*(f"part-{part:02d}" for part in range(1, parts + 1)), "background"]
     figures = {"nmi": 1.0, "ari": 1.0, "nme": 1.0, "foreground_iou": 1.0, "parts_per_image": 1.0, "images": 1}
-    return Measured("mpae", parts, None, figures, [100.0] * parts, Contingency(np.array(table), targets, names),
+    return Measured("mpae", parts, 224, None, figures, [100.0] * parts, Contingency(np.array(table), targets, names),
                     rows or [])
 
 

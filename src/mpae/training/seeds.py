@@ -43,7 +43,7 @@ FLATTENING = 6.0  # ... each divided by its deviation to the power of this over 
 #                   beak and legs, which are small, need more weight to get one
 SHARPNESS = 50.0  # from squared distances between unit features to logits
 DOUBT = 4.0  # log odds from which a patch is foreground: training widens parts a little
-FEWEST = 20  # foreground patches for each part, or there are no seeds
+FEWEST = 20  # foreground patches for each cluster; where there are less for the K parts, there are no seeds
 CHUNK = 64  # images at once
 
 
@@ -116,7 +116,8 @@ def fit_seeds(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | No
         return None
     whole = in_chunks(lambda part: foreground_logit(part, contexts, is_object), tokens)  # (n, N)
 
-    pieces = project_and_cluster(tokens, whole, PIECES, seed)
+    enough = max(1, int((whole > 0).sum()) // FEWEST)
+    pieces = project_and_cluster(tokens, whole, min(PIECES, enough), seed)
     if pieces is None:
         return None
     labels = in_chunks(lambda part, logit: pieces.logits(centred(part, logit)).argmax(2), tokens, whole)  # (n, N)
