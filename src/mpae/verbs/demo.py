@@ -36,9 +36,9 @@ SETTINGS = {
     "data.dataset": "synthetic",
     "data.synthetic_images": TRAINING_IMAGES,
     "model.num_parts": PARTS,
-    "model.partformer_layers": 4,
+    "loss.seed": 0,  # these objects fill the frame: what is rare on its border is not all of them
     "cache.views": 1,
-    "training.batch_size": 16,
+    "training.warm_start": False,
     "training.max_steps": 44,
     "training.warmup_steps": 10,
 }
