@@ -21,9 +21,8 @@ Made by `make results` (experiments/README.md) from the files of the run folders
 the remarks, which stand in `experiments/remarks.md`. Figures are in percent, on the {split} split, by the protocol of
 `mpae evaluate`; in brackets the difference to the paper's MPAE with the same K. NME: less is better. Keypoint figures
 are blind to what happens off the bird, so the foreground IoU, the mean over images against the annotated masks, stands
-beside each. Input is the side at which the frozen backbone
-sees an image at test time; all runs were trained at 224 px. Minutes are those that the run logged; features that its
-cache held from an earlier run cost none.
+beside each. Input is the side at which the frozen backbone sees an image at test time, whatever it was in training.
+Minutes are those that the run logged; features that its cache held from an earlier run cost none.
 
 In the pictures each colour is a part, the white line is the outline that people drew, dots are the keypoints that they
 marked; the photos may not be passed on and are not shown (`strip.jpg` in the run folder has them).
