@@ -57,8 +57,13 @@ class _Counter(TorchDispatchMode):
         self.total = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func.overloadpacket)
+        if formula is None:  # in inference mode a linear layer comes whole
+            with self:
+                result = func.decompose(*args, **(kwargs or {}))
+            if result is not NotImplemented:
+                return result
+        result = func(*args, **(kwargs or {}))
         if formula is not None:
             self.total += formula(*args, **(kwargs or {}), out_val=result)
         return result

@@ -8,10 +8,15 @@ from torch import Tensor
 
 from mpae.training.seeds import (
     Seeds,
+    between_images,
     centred,
     fit_seeds,
+    gathered_logits,
+    joined,
+    most_clusters,
     rare_on_ring,
     relative_spread,
+    side_by_side,
     unit_tokens,
     without_outline,
 )
@@ -122,4 +127,53 @@ def test_centred_takes_the_foreground_mean_away() -> None:
 
 def test_without_any_outline_the_foreground_stays() -> None:
     logit = torch.randn(2, 9)
-    assert without_outline(torch.randn(2, 9, 5), logit, None, torch.zeros(3, dtype=torch.bool)) is logit  # type: ignore
+    assert without_outline(logit, torch.randn(2, 9, 3), torch.zeros(3, dtype=torch.bool)) is logit
+
+
+def test_without_outline_is_the_product_of_both_probabilities() -> None:
+    logit, near = torch.randn(2, 9), torch.randn(2, 9, 3)
+    is_outline = torch.tensor([False, True, False])
+    expected = logit.sigmoid() * (1 - near.softmax(dim=2)[..., 1])
+    assert without_outline(logit, near, is_outline).sigmoid().allclose(expected, atol=1e-5)
+
+
+def test_between_images_by_a_loop() -> None:
+    points, labels = torch.randn(4, 10, 3), torch.randint(0, 2, (4, 10))
+    inside = torch.rand(4, 10) < 0.8
+    total, weight = torch.zeros(3, 3), 0
+    for cluster in range(2):
+        chosen = [points[i][(labels[i] == cluster) & inside[i]] for i in range(4)]
+        chosen = [each for each in chosen if len(each) >= 2]
+        centre = torch.cat(chosen).mean(0)
+        for each in chosen:
+            away = each.mean(0) - centre
+            total += len(each) * torch.outer(away, away)
+            weight += len(each)
+    assert between_images(points, labels, inside, 2).allclose(total / weight, atol=1e-5)
+
+
+def test_side_by_side_by_hand() -> None:
+    """Clusters 0 and 1 touch twice, 1 and 2 once, 0 and 2 not; the background, -1, does not count."""
+    labels = torch.tensor([[[0, 1, -1], [0, 1, 2]]])
+    expected = torch.tensor([[0, 2 / (2 * 3) ** 0.5, 0], [2 / (2 * 3) ** 0.5, 0, 1 / 3**0.5], [0, 1 / 3**0.5, 0]])
+    assert side_by_side(labels, 3).allclose(expected, atol=1e-6)
+
+
+def test_joined_pairs_are_the_nearest() -> None:
+    nearby = torch.zeros(4, 4)
+    for i, j, value in ((0, 2, 0.9), (1, 3, 0.5), (0, 1, 0.6)):
+        nearby[i, j] = nearby[j, i] = value
+    assert joined(nearby, 2).tolist() == [0, 1, 0, 1]
+    assert joined(nearby, 1).tolist() == [0, 1, 0, 2]
+    assert joined(nearby, 0).tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (8, 16), (12, 16), (16, 16), (50, 50)])
+def test_number_of_clusters(parts: int, clusters: int) -> None:
+    assert most_clusters(parts) == clusters
+
+
+def test_gathered_logits_are_those_of_a_union() -> None:
+    near = torch.randn(2, 3, 4)
+    parts = gathered_logits(near, torch.tensor([0, 1, 0, 1])).softmax(dim=2)
+    assert parts[..., 0].allclose(near.softmax(dim=2)[..., [0, 2]].sum(dim=2), atol=1e-6)

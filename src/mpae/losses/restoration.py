@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.losses.precision import at_least_float32
+
+FEW = 4  # images
 
 
 def restoration_loss(
@@ -44,13 +47,50 @@ def restoration_loss(
     if any(perceptual):
         if network is None:
             raise ValueError("a VGG layer has a weight but there is no network; pass one, or weights of 0.")
-        layers = max(index for index, weight in enumerate(perceptual) if weight) + 1
-        with torch.no_grad():
-            target_maps = network(target, layers)
-        terms["perceptual"] = perceptual_loss(network(restored, layers), target_maps, perceptual[:layers])
+        terms["perceptual"] = perceptual_term(restored, target, network, perceptual)
         weighted.append(terms["perceptual"])
     total = sum(weighted, start=torch.zeros((), device=restored.device))
     return terms | {"restoration": total}
+
+
+def perceptual_term(restored: Tensor, target: Tensor, network: PerceptualNetwork, weights: Sequence[float]) -> Tensor:
+    """Second half of Eq. 3, from images (B, 3, H', W').
+
+    On a CPU a few images at a time, each with its gradient at once: what VGG keeps on the way back is for those few
+    then, not for the batch. The loss is a mean over images, so nothing else changes.
+    """
+    weights = weights[: max(index for index, weight in enumerate(weights) if weight) + 1]
+    if restored.device.type == "cpu" and restored.requires_grad:
+        loss: Tensor = _FewAtATime.apply(restored, target, network, weights)
+        return loss
+    return _look(restored, target, network, weights)
+
+
+def _look(restored: Tensor, target: Tensor, network: PerceptualNetwork, weights: Sequence[float]) -> Tensor:
+    with torch.no_grad():
+        target_maps = network(target, len(weights))
+    return perceptual_loss(network(restored, len(weights)), target_maps, weights)
+
+
+class _FewAtATime(torch.autograd.Function):
+    """`_look` at FEW images at a time. The way there also finds the gradient by the restored image, which is small."""
+
+    @staticmethod
+    def forward(ctx: Any, restored: Tensor, target: Tensor, network: PerceptualNetwork,
+                weights: Sequence[float]) -> Tensor:
+        losses, gradients = [], []
+        for ours, theirs in zip(restored.split(FEW), target.split(FEW), strict=True):
+            with torch.enable_grad():
+                leaf = ours.detach().requires_grad_()
+                loss = _look(leaf, theirs, network, weights) * (len(leaf) / len(restored))
+                gradients += torch.autograd.grad(loss, leaf)
+            losses.append(loss.detach())
+        ctx.save_for_backward(torch.cat(gradients))
+        return torch.stack(losses).sum()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        return gradient * ctx.saved_tensors[0], None, None, None
 
 
 def pixel_loss(restored: Tensor, target: Tensor) -> Tensor:

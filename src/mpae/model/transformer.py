@@ -11,7 +11,7 @@ class QuickGELU(nn.Module):
     """x·σ(1.702 x), the activation of the released PartFormer."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return x * torch.sigmoid(1.702 * x)
+        return functional.silu(1.702 * x) / 1.702  # keeps one tensor for the way back, not two
 
 
 class Layer(nn.Module):

@@ -1,14 +1,17 @@
 """Seeds: what the parts could be before any training, from frozen features alone (ours, not the paper's).
 
-Three times k-means, each time on what the last left over:
+k-means, each time on what the last left over:
 
 1. Foreground. Patches are cut into many clusters. A cluster that is rare on the outermost ring of patches belongs
    to the object: branches, ground and water run out of the picture, objects seldom do.
-2. Outline. Patches on the edge of the object show object and background, and would become a part that runs all
+2. Coordinates. Each image's mean foreground feature is subtracted. Of what is left, a part tells one thing, and the
+   kind of bird or the light another. Rough parts show which is which: how far the mean of a rough part wanders from
+   image to image is what does not count, and every direction is divided by it.
+3. Outline. Patches on the edge of the object show object and background, and would become a part that runs all
    around it. A part is compact: a cluster that is nearly as spread out in its image as the whole object is outline,
-   and goes to the background.
-3. Parts. Each image's mean foreground feature is subtracted. What is left tells a head from a tail; what is gone
-   told one kind of bird, or one light, from another. Its clusters are the K seeds.
+   and goes to the background. What is left gets its coordinates and loses its outline once more.
+4. Parts. Clusters in the last coordinates; up to K = 8, twice as many, joined in pairs of neighbours. A few large
+   clusters at once are another thing: the whole head is one then, though most differs there.
 
 Training stays near them by the weight `loss.seed`; `losses/seed.py` is the term.
 """
@@ -17,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,26 +39,17 @@ Backbone = Callable[[Tensor], Tensor]  # (B, 3, S, S) in [0, 1] -> (B, E, h, w)
 IMAGES = 1500  # training images that are looked at, at even distances
 CONTEXTS = 256  # clusters of all patches
 RARE = 0.3  # a context is foreground if it is met on the ring less than this often, against everywhere
-PIECES = 24  # clusters of the foreground among which outlines are looked for
-COMPACT = 0.7  # a piece with more than this share of the object's variance of position is outline
-DIRECTIONS = 64  # principal directions of centred features that are kept ...
-FLATTENING = 6.0  # ... each divided by its deviation to the power of this over K, 1/2 at most: where parts are few,
-#                   beak and legs, which are small, need more weight to get one
+DIRECTIONS = 96  # principal directions of centred features that are kept, each divided by the root of its deviation
+ROUGH = 8  # parts that show what changes with the image
+PIECES = 32  # clusters of the foreground among which they are
+COMPACT = 0.6  # a piece with more than this share of the object's variance of position is outline
+FINEST = 16  # clusters that parts are joined from, at most; where there are more parts, none is joined
+RESTARTS = 8  # of their k-means
+SQUARES = 10.0  # what the sum of squares counts in the choice between them, against the entropy of their sizes
 SHARPNESS = 50.0  # from squared distances between unit features to logits
 DOUBT = 4.0  # log odds from which a patch is foreground: training widens parts a little
 FEWEST = 20  # foreground patches for each cluster; where there are less for the K parts, there are no seeds
 CHUNK = 64  # images at once
-
-
-class Projection(NamedTuple):
-    """Centred features (.., E) -> coordinates, and the clusters in them."""
-
-    directions: Tensor  # (E, q)
-    centres: Tensor  # (n, q)
-
-    def logits(self, centred: Tensor) -> Tensor:
-        """(.., E) -> (.., n)."""
-        return nearness(centred @ self.directions, self.centres)
 
 
 class Seeds(nn.Module):
@@ -77,10 +71,12 @@ class Seeds(nn.Module):
         t: Any = self
         with torch.autocast(frozen.device.type, enabled=False):
             tokens = unit_tokens(frozen.float())  # (B, N, E)
-            whole = foreground_logit(tokens, t.contexts, t.is_object)  # (B, N)
-            inner = without_outline(tokens, whole, Projection(t.piece_directions, t.pieces), t.is_outline)  # (B, N)
-            parts = Projection(t.part_directions, t.parts).logits(centred(tokens, inner)).softmax(dim=2)  # (B, N, K)
-            share = (inner - DOUBT).sigmoid()[:, :, None]
+            logit = foreground_logit(tokens, t.contexts, t.is_object)  # (B, N)
+            for directions, pieces, is_outline in zip(t.directions, t.pieces, t.is_outline, strict=True):
+                points = centred(tokens, logit) @ directions  # (B, N, q)
+                logit = without_outline(logit, nearness(points, pieces), is_outline)  # (B, N)
+            parts = gathered_logits(nearness(points, t.parts), t.part_of).softmax(dim=2)  # (B, N, K)
+            share = (logit - DOUBT).sigmoid()[:, :, None]
         return torch.cat([share * parts, 1 - share], dim=2).transpose(1, 2).unflatten(2, frozen.shape[2:])
 
 
@@ -110,28 +106,44 @@ def fit_seeds(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | No
     tokens = unit_tokens(maps)  # (n, N, E)
     grid = maps.shape[2], maps.shape[3]
     flat = tokens.flatten(0, 1)
-    contexts = clusters(flat, min(CONTEXTS, len(flat) // 4), seed, restarts=1, most=20_000)
+    contexts = clusters(flat, min(CONTEXTS, len(flat) // 4), seed, most=20_000)
     is_object = rare_on_ring(tokens, contexts, grid)
     if is_object.all() or not is_object.any():
         return None
-    whole = in_chunks(lambda part: foreground_logit(part, contexts, is_object), tokens)  # (n, N)
+    logit = in_chunks(lambda part: foreground_logit(part, contexts, is_object), tokens)  # (n, N)
 
-    enough = max(1, int((whole > 0).sum()) // FEWEST)
-    pieces = project_and_cluster(tokens, whole, min(PIECES, enough), seed)
-    if pieces is None:
-        return None
-    labels = in_chunks(lambda part, logit: pieces.logits(centred(part, logit)).argmax(2), tokens, whole)  # (n, N)
-    is_outline = relative_spread(labels, whole > 0, len(pieces.centres), grid) > COMPACT
-    if is_outline.all():
-        return None
-    inner = in_chunks(lambda part, logit: without_outline(part, logit, pieces, is_outline), tokens, whole)  # (n, N)
+    rounds = []
+    number_of_pieces = min(PIECES, int((logit > 0).sum()) // FEWEST)
+    for last in (False, True):
+        inside = logit > 0
+        if int(inside.sum()) < FEWEST * max(ROUGH, num_parts):
+            return None
+        directions = principal_directions(tokens, logit)  # (E, q)
+        if last:  # rough parts would be outlines before
+            directions = directions @ evened(tokens, logit, directions, seed)
+        points = in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)  # (n, N, q)  # noqa: B023
+        pieces = clusters(points[inside], number_of_pieces, seed)
+        near = nearness(points, pieces)  # (n, N, PIECES)
+        is_outline = relative_spread(near.argmax(2), inside, len(pieces), grid) > COMPACT
+        if is_outline.all():
+            return None
+        logit = without_outline(logit, near, is_outline)  # (n, N)
+        rounds.append((directions, pieces, is_outline))
 
-    parts = project_and_cluster(tokens, inner, num_parts, seed)
-    if parts is None:
+    number = most_clusters(num_parts)
+    if int((logit > 0).sum()) < FEWEST * number:
         return None
-    return {"contexts": contexts, "is_object": is_object, "piece_directions": pieces.directions,
-            "pieces": pieces.centres, "is_outline": is_outline, "part_directions": parts.directions,
-            "parts": parts.centres}
+    parts = uneven_clusters(points[logit > 0], number, seed)
+    labels = torch.where(logit > 0, nearness(points, parts).argmax(2), -1).unflatten(1, grid)  # (n, h, w)
+    part_of = joined(side_by_side(labels, number), number - num_parts)
+    directions, pieces, is_outline = (torch.stack(each) for each in zip(*rounds, strict=True))
+    return {"contexts": contexts, "is_object": is_object, "directions": directions, "pieces": pieces,
+            "is_outline": is_outline, "parts": parts, "part_of": part_of}
+
+
+def most_clusters(num_parts: int) -> int:
+    """How many clusters K parts are made from."""
+    return max(num_parts, min(2 * num_parts, FINEST))
 
 
 def unit_tokens(maps: Tensor) -> Tensor:
@@ -156,14 +168,18 @@ def centred(tokens: Tensor, logit: Tensor) -> Tensor:
     return tokens - (tokens * share).sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True).clamp_min(1e-3)
 
 
-def without_outline(tokens: Tensor, logit: Tensor, pieces: Projection, is_outline: Tensor) -> Tensor:
-    """Log odds of foreground that is not outline: (B, N)."""
+def without_outline(logit: Tensor, near: Tensor, is_outline: Tensor) -> Tensor:
+    """Log odds of foreground that is not outline: (B, N), from those of foreground and logits of pieces (B, N, n)."""
     if not is_outline.any():
         return logit
-    near = pieces.logits(centred(tokens, logit))  # (B, N, n)
     outline = near[..., is_outline].logsumexp(dim=2) - near[..., ~is_outline].logsumexp(dim=2)
     both = (nnf.logsigmoid(logit) + nnf.logsigmoid(-outline)).clamp_max(-1e-6)  # log probability
     return both - torch.log1p(-both.exp())
+
+
+def gathered_logits(near: Tensor, part_of: Tensor) -> Tensor:
+    """Logits of parts (B, N, K) from those of the clusters they are made of, (B, N, n)."""
+    return torch.stack([near[..., part_of == part].logsumexp(dim=2) for part in range(int(part_of.max()) + 1)], dim=2)
 
 
 def rare_on_ring(tokens: Tensor, contexts: Tensor, grid: tuple[int, int]) -> Tensor:
@@ -176,18 +192,46 @@ def rare_on_ring(tokens: Tensor, contexts: Tensor, grid: tuple[int, int]) -> Ten
     return on_ring < RARE * everywhere
 
 
-def project_and_cluster(tokens: Tensor, logit: Tensor, number: int, seed: int) -> Projection | None:
-    """Principal directions and clusters of the centred foreground; None where there is too little of it."""
-    chosen = [centred(part.float(), its)[its > 0] for part, its in zip(tokens.split(CHUNK), logit.split(CHUNK),
-                                                                       strict=True)]
-    points = torch.cat(chosen)  # (m, E)
-    if len(points) < FEWEST * number:
-        return None
-    values, vectors = torch.linalg.eigh(points.T @ points / len(points))  # rising
+def principal_directions(tokens: Tensor, logit: Tensor) -> Tensor:
+    """Of centred foreground features, each divided by the root of its deviation: (E, q)."""
+    second = sum(((points := centred(part.float(), its)[its > 0]).T @ points
+                  for part, its in zip(tokens.split(CHUNK), logit.split(CHUNK), strict=True)),
+                 start=torch.zeros(tokens.shape[2], tokens.shape[2]))
+    values, vectors = torch.linalg.eigh(second)  # rising
     values, vectors = values[-DIRECTIONS:].clamp_min(1e-12), vectors[:, -DIRECTIONS:]
-    deviations = (values / values[-1]).sqrt()
-    directions = vectors / deviations ** min(0.5, FLATTENING / number)  # (E, q)
-    return Projection(directions, clusters(points @ directions, number, seed))
+    return vectors / (values / values[-1]) ** 0.25
+
+
+def evened(tokens: Tensor, logit: Tensor, directions: Tensor, seed: int) -> Tensor:
+    """What makes coordinates shorter as far as the means of rough parts wander in them between images: (q, q).
+
+    Within-class covariance normalisation, it is called where classes are known.
+    """
+    points = in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)  # (n, N, q)
+    inside = logit > 0
+    rough = clusters(points[inside], ROUGH, seed, restarts=2)
+    wandering = between_images(points, nearness(points, rough).argmax(2), inside, ROUGH)  # (q, q)
+    values, vectors = torch.linalg.eigh(wandering)
+    shorten = vectors / (values / values.mean() + 0.02).sqrt() @ vectors.T  # (q, q)
+    return shorten * points[inside].norm() / (points[inside] @ shorten).norm()  # the mean square stays
+
+
+def between_images(points: Tensor, labels: Tensor, inside: Tensor, number: int) -> Tensor:
+    """How the mean of a cluster within an image differs from its mean over all: covariance (q, q).
+
+    Args:
+        points: (n, N, q).
+        labels: (n, N) cluster of each patch.
+        inside: (n, N) bool, the patches that count; images with less than two of a cluster are left out.
+    """
+    member = nnf.one_hot(labels, number).float() * inside[:, :, None]  # (n, N, number)
+    count = member.sum(dim=1)  # (n, number)
+    means = torch.einsum("bnk,bnq->bkq", member, points) / count.clamp_min(1)[:, :, None]
+    weight = count * (count >= 2)
+    centre = (means * weight[:, :, None]).sum(dim=0) / weight.sum(dim=0).clamp_min(1)[:, None]
+    away = (means - centre).flatten(0, 1)  # (n*number, q)
+    weight = weight.flatten()
+    return (away * weight[:, None]).T @ away / weight.sum().clamp_min(1)
 
 
 def relative_spread(labels: Tensor, foreground: Tensor, number: int, grid: tuple[int, int]) -> Tensor:
@@ -216,10 +260,62 @@ def _variance(member: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     return square - mean.square().sum(dim=2), count
 
 
-def clusters(points: Tensor, number: int, seed: int, restarts: int = 4, most: int = 50_000) -> Tensor:
+def clusters(points: Tensor, number: int, seed: int, restarts: int = 1, most: int = 30_000) -> Tensor:
     """Centres (number, q) of points (m, q)."""
     chosen = subsample(points.numpy(), most, seed).astype(np.float32)
     return torch.from_numpy(k_means(chosen, number, seed, restarts, most).centres)
+
+
+def uneven_clusters(points: Tensor, number: int, seed: int) -> Tensor:
+    """Of several results of k-means one whose clusters differ much in size.
+
+    k-means would have all alike; beak and eye are small and wing is large. By the sum of squares alone, the results
+    are hardly told apart (docs/laptop.md).
+    """
+    found = [clusters(points, number, seed * RESTARTS + restart) for restart in range(RESTARTS)]
+    distances = [torch.cdist(points, centres) for centres in found]  # each (m, number)
+    squares = torch.stack([each.amin(dim=1).square().mean() for each in distances])
+    costs = SQUARES * squares / squares.min() + torch.stack([entropy_of_sizes(each) for each in distances])
+    return found[int(costs.argmin())]
+
+
+def entropy_of_sizes(distances: Tensor) -> Tensor:
+    """Of the clusters, from the distances of points to their centres (m, n)."""
+    sizes = torch.bincount(distances.argmin(dim=1), minlength=distances.shape[1]) / len(distances)
+    return torch.special.entr(sizes).sum()
+
+
+def side_by_side(labels: Tensor, number: int) -> Tensor:
+    """How much of its contacts with others each cluster has with each other one, the geometric mean of both views:
+    (number, number), 0 with itself.
+
+    Args:
+        labels: (n, h, w), the cluster of each patch, -1 on the background.
+    """
+    contacts = torch.zeros(number, number)
+    for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[:, :, 1:], labels[:, :, :-1])):
+        both = (first >= 0) & (second >= 0) & (first != second)
+        counts = torch.bincount(first[both] * number + second[both], minlength=number**2).float()
+        contacts += counts.unflatten(0, (number, number))
+    contacts = contacts + contacts.T
+    total = contacts.sum(dim=1).clamp_min(1)
+    return contacts / (total[:, None] * total).sqrt()
+
+
+def joined(nearby: Tensor, most: int) -> Tensor:
+    """The nearest pairs become one, `most` of them at most: how near (n, n) -> (n,), the new number of each.
+
+    Each is in one pair at most, so that none swallows all the others.
+    """
+    import networkx
+
+    graph = networkx.Graph()
+    graph.add_weighted_edges_from((i, j, float(nearby[i, j])) for i in range(len(nearby)) for j in range(i))
+    matching = networkx.max_weight_matching(graph, maxcardinality=True)
+    becomes = torch.arange(len(nearby))
+    for i, j in sorted(map(sorted, matching), key=lambda pair: -float(nearby[pair[0], pair[1]]))[:most]:
+        becomes[j] = i
+    return becomes.unique(return_inverse=True)[1]
 
 
 def in_chunks(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
