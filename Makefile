@@ -32,7 +32,7 @@ experiments/%: $(READY)
 
 # make baselines/8 ROOT=path/to/CUB_200_2011: clustering of the same frozen features, K = 8
 baselines/%: $(READY)
-	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* --dataset cub --root $(ROOT) --json runs/baselines/cub_k$*.json
+	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* --dataset cub --root $(ROOT) --cache --json runs/baselines/cub_k$*.json
 
 # make results [ROOT=path/to/CUB_200_2011] [RUNS="runs/cub_k8 ..."]: docs/results.md from the runs that are there
 RUNS = $(patsubst %/config.yaml,%,$(wildcard runs/cub_*/config.yaml))

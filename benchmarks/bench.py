@@ -16,22 +16,27 @@ from benchmarks import cases
 from benchmarks.cases import FULL, QUICK, Sizes
 from benchmarks.growth import VERBS, growth
 from benchmarks.measure import Work, alternate, operations, peak_memory, ratio, share_of_peak
+from mpae.errors import MPAEError
 
 Row = dict[str, Any]
 Build = Callable[[str], Work]  # variant -> work
 
 
-def run(quick: bool, tell: Callable[[str], None]) -> dict[str, Any]:
-    """All rows. `tell` is called with what is measured next."""
+def run(quick: bool, only: str, tell: Callable[[str], None]) -> dict[str, Any]:
+    """The rows of all measurements with `only` in their name. `tell` is called with what is measured next."""
     sizes = QUICK if quick else FULL
+    measurements: dict[str, Callable[[Sizes], list[Row]]] = {
+        "training": training_rows, "laptop preset": laptop_rows,
+        f"prediction at {sizes.image_size} px": prediction_rows,
+        f"prediction at {sizes.large_mask} px": large_prediction_rows,
+        "NMI and ARI": clustering_rows, "twice the images": growth_rows}
+    chosen = [name for name in measurements if only in name]
+    if not chosen:
+        raise MPAEError(f"No measurement has '{only}' in its name; there are: {', '.join(measurements)}.")
     rows: list[Row] = []
-    for name, measure in (
-        ("training", training_rows), ("training, laptop preset", laptop_rows),
-        (f"prediction at {sizes.image_size} px", prediction_rows),
-        (f"prediction at {sizes.large_mask} px", large_prediction_rows),
-        ("NMI and ARI", clustering_rows), ("twice the images", growth_rows)):
+    for name in chosen:
         tell(name)
-        rows += measure(sizes)
+        rows += measurements[name](sizes)
     return {"quick": quick, "machine": machine(), "rows": rows}
 
 

@@ -183,11 +183,12 @@ def bench(
     out_file: Annotated[Path | None, typer.Option("--out", "-o", help="a text file for the table")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="a file for every figure")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="tiny models, seconds: only shows that it runs")] = False,
+    only: Annotated[str, typer.Option(help="only measurements with this in their name, such as training")] = "",
 ) -> None:
     """Speed and memory as ratios to a plain reading of the paper, in one run."""
     from mpae.verbs.bench import bench_verb
 
-    bench_verb(out_file, json_file, quick, out)
+    bench_verb(out_file, json_file, quick, only, out)
 
 
 @app.command(rich_help_panel="Lists")

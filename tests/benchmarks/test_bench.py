@@ -70,9 +70,9 @@ def test_table_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     rows = [bench.row("speed", "here", 3.0, 2.0, {"ours": [1.0]}, share=0.5),
             bench.row("memory", "there", 0.7, 0.5, {"ours": 7}, at_most=True)]
     result = {"quick": True, "machine": bench.machine(), "rows": rows}
-    monkeypatch.setattr(bench, "run", lambda quick, tell: result)
+    monkeypatch.setattr(bench, "run", lambda quick, only, tell: result)
     console = Console(width=140, record=True, quiet=True)
-    verb.bench_verb(tmp_path / "table.txt", tmp_path / "figures.json", True, console)
+    verb.bench_verb(tmp_path / "table.txt", tmp_path / "figures.json", True, "", console)
     text = (tmp_path / "table.txt").read_text()
     assert "at least 2" in text
     assert "at most 0.5" in text
@@ -83,10 +83,32 @@ def test_table_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_missing_folder_is_told_before_anything_is_measured(tmp_path: Path) -> None:
     with pytest.raises(MPAEError, match="There is no folder"):
-        verb.bench_verb(None, tmp_path / "none" / "figures.json", True, Console(quiet=True))
+        verb.bench_verb(None, tmp_path / "none" / "figures.json", True, "", Console(quiet=True))
 
 
 def test_an_installed_package_has_no_benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mpae, "__file__", str(tmp_path / "site-packages" / "mpae" / "__init__.py"))
     with pytest.raises(MPAEError, match="come with the source tree"):
         verb.load_benchmarks("bench")
+
+
+def test_one_measurement_alone(tmp_path: Path) -> None:
+    verb.bench_verb(None, tmp_path / "figures.json", True, "NMI", Console(quiet=True))
+    rows = json.loads((tmp_path / "figures.json").read_text())["rows"]
+    assert rows
+    assert all("NMI" in row["what"] for row in rows)
+
+
+def test_an_unknown_measurement_is_told() -> None:
+    with pytest.raises(MPAEError, match="there are: training, laptop preset"):
+        verb.bench_verb(None, None, True, "nothing", Console(quiet=True))
+
+
+def test_operations_are_counted_in_inference_mode() -> None:
+    layer, inputs = torch.nn.Linear(8, 4), torch.randn(3, 8)
+
+    @torch.inference_mode()
+    def work() -> object:
+        return layer(inputs)
+
+    assert measure.operations(work) == 2 * 3 * 8 * 4

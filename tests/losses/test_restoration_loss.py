@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from mpae.losses.perceptual import PerceptualNetwork
-from mpae.losses.restoration import perceptual_loss, pixel_loss, restoration_loss
+from mpae.losses.restoration import FEW, perceptual_loss, pixel_loss, restoration_loss
 
 RELEASED, PAPER = (0.1, [0.5] * 5), (0.5, [0.1] * 5)
 
@@ -61,6 +61,26 @@ def test_gradcheck(network):
     assert torch.autograd.gradcheck(
         lambda x: restoration_loss(x, target, network)["restoration"], restored, fast_mode=True)
     assert torch.autograd.gradcheck(lambda x: pixel_loss(x, target), restored)
+
+
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1, 2 * FEW + 3])
+def test_few_images_at_a_time_change_nothing(network, count):
+    """Loss and gradient of all images at once, by autograd alone."""
+    target = images(count, 3, 16, 16)
+    restored = images(count, 3, 16, 16).requires_grad_()
+    ours = restoration_loss(restored, target, network, 0.0, RELEASED[1])["restoration"]
+    whole = perceptual_loss(network(restored), network(target), RELEASED[1])
+    torch.testing.assert_close(ours, whole)
+    gradients = [torch.autograd.grad(3 * loss, restored)[0] for loss in (ours, whole)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_never_more_than_a_few_images_in_the_network(network):
+    seen = []
+    network.features[0].register_forward_hook(lambda _, inputs, __: seen.append(len(inputs[0])))
+    restoration_loss(images(10, 3, 16, 16).requires_grad_(), images(10, 3, 16, 16), network)
+    assert sum(seen) == 20
+    assert max(seen) == FEW
 
 
 def test_target_pass_keeps_no_graph(network):

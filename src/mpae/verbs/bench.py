@@ -14,19 +14,20 @@ import mpae
 from mpae.errors import MPAEError
 
 
-def bench_verb(out: Path | None, json: Path | None, quick: bool, console: Console) -> None:
+def bench_verb(out: Path | None, json: Path | None, quick: bool, only: str, console: Console) -> None:
     """Measure, show the table, and keep it in files where asked.
 
     Args:
         out: a text file for the table.
         json: a file for every figure, raw times included.
         quick: tiny models, seconds: shows that the benchmarks run, not how fast anything is.
+        only: what the names of measurements must have in them.
     """
     bench = load_benchmarks("bench")
     for file in (out, json):
         if file is not None and not file.parent.is_dir():
             raise MPAEError(f"There is no folder '{file.parent}' for '{file.name}'; make it first.")
-    result = bench.run(quick, lambda task: console.print(f"measuring: {task}", style="dim"))
+    result = bench.run(quick, only, lambda task: console.print(f"measuring: {task}", style="dim"))
     table = bench.table(result)
     console.print(table)
     if out is not None:
