@@ -47,7 +47,7 @@ FINEST = 16  # clusters that parts are joined from, at most; where there are mor
 RESTARTS = 8  # of their k-means
 SQUARES = 10.0  # what the sum of squares counts in the choice between them, against the entropy of their sizes
 SHARPNESS = 50.0  # from squared distances between unit features to logits
-DOUBT = 4.0  # log odds from which a patch is foreground: training widens parts a little
+DOUBT = 5.0  # log odds from which a patch is foreground: training widens parts a little
 FEWEST = 20  # foreground patches for each cluster; where there are less for the K parts, there are no seeds
 CHUNK = 64  # images at once
 
