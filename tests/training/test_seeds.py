@@ -6,18 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
+from mpae.training.seed_clusters import joined, side_by_side, uneven_clusters
+from mpae.training.seed_coordinates import between_images, centred, unit_tokens
 from mpae.training.seeds import (
     Seeds,
-    between_images,
-    centred,
     fit_seeds,
     gathered_logits,
-    joined,
     most_clusters,
     rare_on_ring,
     relative_spread,
-    side_by_side,
-    unit_tokens,
     without_outline,
 )
 
@@ -177,3 +174,11 @@ def test_gathered_logits_are_those_of_a_union() -> None:
     near = torch.randn(2, 3, 4)
     parts = gathered_logits(near, torch.tensor([0, 1, 0, 1])).softmax(dim=2)
     assert parts[..., 0].allclose(near.softmax(dim=2)[..., [0, 2]].sum(dim=2), atol=1e-6)
+
+
+def test_uneven_clusters_find_the_small_one() -> None:
+    """A large and a small heap; k-means could as well halve the large one."""
+    generator = torch.Generator().manual_seed(0)
+    heaps = torch.cat([torch.randn(2000, 2, generator=generator), torch.randn(40, 2, generator=generator) * 0.1 + 9])
+    centres = uneven_clusters(heaps, 2, seed=0)
+    assert sorted(torch.cdist(heaps, centres).argmin(1).bincount().tolist()) == [40, 2000]

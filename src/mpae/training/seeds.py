@@ -22,15 +22,23 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as nnf
 from torch import Tensor, nn
 
-from mpae.baselines.clusters import k_means, subsample
 from mpae.data.source import ImageSource
 from mpae.inference.reading import Input, read_batches
 from mpae.inference.samples import spread
+from mpae.training.seed_clusters import clusters, joined, side_by_side, uneven_clusters
+from mpae.training.seed_coordinates import (
+    ROUGH,
+    centred,
+    evened,
+    in_chunks,
+    nearness,
+    principal_directions,
+    unit_tokens,
+)
 
 log = logging.getLogger("mpae")
 
@@ -39,17 +47,11 @@ Backbone = Callable[[Tensor], Tensor]  # (B, 3, S, S) in [0, 1] -> (B, E, h, w)
 IMAGES = 1500  # training images that are looked at, at even distances
 CONTEXTS = 256  # clusters of all patches
 RARE = 0.3  # a context is foreground if it is met on the ring less than this often, against everywhere
-DIRECTIONS = 96  # principal directions of centred features that are kept, each divided by the root of its deviation
-ROUGH = 8  # parts that show what changes with the image
-PIECES = 32  # clusters of the foreground among which they are
+PIECES = 32  # clusters of the foreground among which outlines are looked for
 COMPACT = 0.6  # a piece with more than this share of the object's variance of position is outline
 FINEST = 16  # clusters that parts are joined from, at most; where there are more parts, none is joined
-RESTARTS = 8  # of their k-means
-SQUARES = 10.0  # what the sum of squares counts in the choice between them, against the entropy of their sizes
-SHARPNESS = 50.0  # from squared distances between unit features to logits
 DOUBT = 5.0  # log odds from which a patch is foreground: training widens parts a little
 FEWEST = 20  # foreground patches for each cluster; where there are less for the K parts, there are no seeds
-CHUNK = 64  # images at once
 
 
 class Seeds(nn.Module):
@@ -146,26 +148,10 @@ def most_clusters(num_parts: int) -> int:
     return max(num_parts, min(2 * num_parts, FINEST))
 
 
-def unit_tokens(maps: Tensor) -> Tensor:
-    """(n, E, h, w) -> (n, N, E) of unit length."""
-    return nnf.normalize(maps.flatten(2).transpose(1, 2), dim=2)
-
-
-def nearness(points: Tensor, centres: Tensor) -> Tensor:
-    """(.., q) and (n, q) -> (.., n): logits that fall with the squared distance, up to a constant of each point."""
-    return SHARPNESS * (points @ centres.T - centres.square().sum(dim=1) / 2)
-
-
 def foreground_logit(tokens: Tensor, contexts: Tensor, is_object: Tensor) -> Tensor:
     """Log odds of foreground: (B, N, E) -> (B, N)."""
     near = nearness(tokens, contexts)  # (B, N, M)
     return near[..., is_object].logsumexp(dim=2) - near[..., ~is_object].logsumexp(dim=2)
-
-
-def centred(tokens: Tensor, logit: Tensor) -> Tensor:
-    """Tokens (B, N, E) without the mean of their image's foreground, whose log odds are (B, N)."""
-    share = logit.sigmoid()[:, :, None]
-    return tokens - (tokens * share).sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True).clamp_min(1e-3)
 
 
 def without_outline(logit: Tensor, near: Tensor, is_outline: Tensor) -> Tensor:
@@ -192,48 +178,6 @@ def rare_on_ring(tokens: Tensor, contexts: Tensor, grid: tuple[int, int]) -> Ten
     return on_ring < RARE * everywhere
 
 
-def principal_directions(tokens: Tensor, logit: Tensor) -> Tensor:
-    """Of centred foreground features, each divided by the root of its deviation: (E, q)."""
-    second = sum(((points := centred(part.float(), its)[its > 0]).T @ points
-                  for part, its in zip(tokens.split(CHUNK), logit.split(CHUNK), strict=True)),
-                 start=torch.zeros(tokens.shape[2], tokens.shape[2]))
-    values, vectors = torch.linalg.eigh(second)  # rising
-    values, vectors = values[-DIRECTIONS:].clamp_min(1e-12), vectors[:, -DIRECTIONS:]
-    return vectors / (values / values[-1]) ** 0.25
-
-
-def evened(tokens: Tensor, logit: Tensor, directions: Tensor, seed: int) -> Tensor:
-    """What makes coordinates shorter as far as the means of rough parts wander in them between images: (q, q).
-
-    Within-class covariance normalisation, it is called where classes are known.
-    """
-    points = in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)  # (n, N, q)
-    inside = logit > 0
-    rough = clusters(points[inside], ROUGH, seed, restarts=2)
-    wandering = between_images(points, nearness(points, rough).argmax(2), inside, ROUGH)  # (q, q)
-    values, vectors = torch.linalg.eigh(wandering)
-    shorten = vectors / (values / values.mean() + 0.02).sqrt() @ vectors.T  # (q, q)
-    return shorten * points[inside].norm() / (points[inside] @ shorten).norm()  # the mean square stays
-
-
-def between_images(points: Tensor, labels: Tensor, inside: Tensor, number: int) -> Tensor:
-    """How the mean of a cluster within an image differs from its mean over all: covariance (q, q).
-
-    Args:
-        points: (n, N, q).
-        labels: (n, N) cluster of each patch.
-        inside: (n, N) bool, the patches that count; images with less than two of a cluster are left out.
-    """
-    member = nnf.one_hot(labels, number).float() * inside[:, :, None]  # (n, N, number)
-    count = member.sum(dim=1)  # (n, number)
-    means = torch.einsum("bnk,bnq->bkq", member, points) / count.clamp_min(1)[:, :, None]
-    weight = count * (count >= 2)
-    centre = (means * weight[:, :, None]).sum(dim=0) / weight.sum(dim=0).clamp_min(1)[:, None]
-    away = (means - centre).flatten(0, 1)  # (n*number, q)
-    weight = weight.flatten()
-    return (away * weight[:, None]).T @ away / weight.sum().clamp_min(1)
-
-
 def relative_spread(labels: Tensor, foreground: Tensor, number: int, grid: tuple[int, int]) -> Tensor:
     """Variance of position of each cluster within an image, against that of the whole foreground: (number,).
 
@@ -258,67 +202,3 @@ def _variance(member: Tensor, place: Tensor) -> tuple[Tensor, Tensor]:
     mean = torch.einsum("bnk,nd->bkd", member, place) / count.clamp_min(1)[:, :, None]
     square = torch.einsum("bnk,n->bk", member, place.square().sum(dim=1)) / count.clamp_min(1)
     return square - mean.square().sum(dim=2), count
-
-
-def clusters(points: Tensor, number: int, seed: int, restarts: int = 1, most: int = 30_000) -> Tensor:
-    """Centres (number, q) of points (m, q)."""
-    chosen = subsample(points.numpy(), most, seed).astype(np.float32)
-    return torch.from_numpy(k_means(chosen, number, seed, restarts, most).centres)
-
-
-def uneven_clusters(points: Tensor, number: int, seed: int) -> Tensor:
-    """Of several results of k-means one whose clusters differ much in size.
-
-    k-means would have all alike; beak and eye are small and wing is large. By the sum of squares alone, the results
-    are hardly told apart (docs/laptop.md).
-    """
-    found = [clusters(points, number, seed * RESTARTS + restart) for restart in range(RESTARTS)]
-    distances = [torch.cdist(points, centres) for centres in found]  # each (m, number)
-    squares = torch.stack([each.amin(dim=1).square().mean() for each in distances])
-    costs = SQUARES * squares / squares.min() + torch.stack([entropy_of_sizes(each) for each in distances])
-    return found[int(costs.argmin())]
-
-
-def entropy_of_sizes(distances: Tensor) -> Tensor:
-    """Of the clusters, from the distances of points to their centres (m, n)."""
-    sizes = torch.bincount(distances.argmin(dim=1), minlength=distances.shape[1]) / len(distances)
-    return torch.special.entr(sizes).sum()
-
-
-def side_by_side(labels: Tensor, number: int) -> Tensor:
-    """How much of its contacts with others each cluster has with each other one, the geometric mean of both views:
-    (number, number), 0 with itself.
-
-    Args:
-        labels: (n, h, w), the cluster of each patch, -1 on the background.
-    """
-    contacts = torch.zeros(number, number)
-    for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[:, :, 1:], labels[:, :, :-1])):
-        both = (first >= 0) & (second >= 0) & (first != second)
-        counts = torch.bincount(first[both] * number + second[both], minlength=number**2).float()
-        contacts += counts.unflatten(0, (number, number))
-    contacts = contacts + contacts.T
-    total = contacts.sum(dim=1).clamp_min(1)
-    return contacts / (total[:, None] * total).sqrt()
-
-
-def joined(nearby: Tensor, most: int) -> Tensor:
-    """The nearest pairs become one, `most` of them at most: how near (n, n) -> (n,), the new number of each.
-
-    Each is in one pair at most, so that none swallows all the others.
-    """
-    import networkx
-
-    graph = networkx.Graph()
-    graph.add_weighted_edges_from((i, j, float(nearby[i, j])) for i in range(len(nearby)) for j in range(i))
-    matching = networkx.max_weight_matching(graph, maxcardinality=True)
-    becomes = torch.arange(len(nearby))
-    for i, j in sorted(map(sorted, matching), key=lambda pair: -float(nearby[pair[0], pair[1]]))[:most]:
-        becomes[j] = i
-    return becomes.unique(return_inverse=True)[1]
-
-
-def in_chunks(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
-    """A function of images, CHUNK at a time and in single precision: what it makes on the way is large."""
-    pieces = zip(*(tensor.split(CHUNK) for tensor in tensors), strict=True)
-    return torch.cat([function(*(piece.float() for piece in group)) for group in pieces])
