@@ -35,6 +35,7 @@ from mpae.inference.processes import by_the_first, gathered, place
 from mpae.inference.protocol import PartModel
 from mpae.inference.reading import Input, Unreadable, read_batches
 
+FEW = 4  # images that go through the network together on a CPU: what lies between its layers then stays in its caches
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
 
 
@@ -65,12 +66,18 @@ class PartPredictor:
     def describe(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(B, S, S, 3) uint8 -> logits (B, K+1, h, w), background last, and descriptors (B, K, C), float32."""
         images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
+        few = FEW if self.device.type == "cpu" else len(images)
+        found = [self._describe(some) for some in images.split(few)]
+        logits, descriptors = (torch.cat(each) for each in zip(*found, strict=True))
+        return _to_numpy(logits), _to_numpy(descriptors[:, :-1])
+
+    def _describe(self, images: Tensor) -> tuple[Tensor, Tensor]:
         logits, descriptors = self.model.describe(images)
         if self.flip:
             mirrored = self.model.describe(images.flip(-1))
             logits = (logits + mirrored.logits.flip(-1)) / 2
             descriptors = (descriptors + mirrored.descriptors) / 2
-        return _to_numpy(logits), _to_numpy(descriptors[:, :-1])
+        return logits, descriptors
 
 
 @dataclass(frozen=True)
