@@ -148,3 +148,14 @@ def test_lists(mpae: Command) -> None:
     assert "loss.border" in mpae("settings").stdout
     assert "dinov2-vitb14-reg" in mpae("backbones").stdout
     assert mpae("--version").stdout.startswith("mpae ")
+
+
+def test_predict_in_int8_agrees_with_float32(run: Run, mpae: Command, gallery: Path, tmp_path: Path) -> None:
+    masks = {}
+    for flags in ((), ("--int8",)):
+        out = tmp_path / f"parts{len(flags)}"
+        done = mpae("predict", run, gallery, "--out", out, "--workers", "0", *flags)
+        assert done.returncode == 0, done.stderr
+        masks[flags] = np.concatenate([np.asarray(Image.open(file)).ravel()
+                                       for file in sorted((out / "masks").rglob("*.png"))])
+    assert (masks[()] == masks[("--int8",)]).mean() > 0.9

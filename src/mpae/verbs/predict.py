@@ -27,7 +27,7 @@ def predict_verb(folder: Path, images: Path, out_folder: Path, write: str, image
     if int8:
         from mpae.inference.quantise import quantised
 
-        model.backbone = quantised(model.backbone)  # type: ignore[type-var]
+        model = quantised(model)
     digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
     kinds = [kind.strip() for kind in write.split(",") if kind.strip()]
     with joined() as first, image_progress(console if first else Console(quiet=True)) as progress:
