@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 WIDTH, HEIGHT = 320, 150
-LEFT, BOTTOM, TOP, RIGHT = 44, 22, 8, 8
+LEFT, BOTTOM, TOP, RIGHT = 48, 22, 8, 8
 
 
 def line_chart(points: Sequence[tuple[float, float]], title: str) -> str:
@@ -23,10 +23,15 @@ def line_chart(points: Sequence[tuple[float, float]], title: str) -> str:
     place = [(LEFT + (x - xs[0]) / span * (WIDTH - LEFT - RIGHT),
               TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM)) for x, y in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in place)
-    labels = (text(LEFT - 5, TOP + 8, f"{high:.3g}", "end") + text(LEFT - 5, HEIGHT - BOTTOM, f"{low:.3g}", "end")
+    labels = (text(LEFT - 5, TOP + 8, short(high), "end") + text(LEFT - 5, HEIGHT - BOTTOM, short(low), "end")
               + text(LEFT, HEIGHT - 6, f"step {xs[0]:.0f}") + text(WIDTH - RIGHT, HEIGHT - 6, f"{xs[-1]:.0f}", "end"))
     axes = f'<path class="axis" d="M{LEFT},{TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>'
     return svg(WIDTH, HEIGHT, title, f'{axes}<polyline class="curve" points="{path}"/>{labels}')
+
+
+def short(value: float) -> str:
+    """Three digits, in at most seven characters."""
+    return f"{value:.3g}" if value == 0 or abs(value) >= 1e-2 else f"{value:.0e}"
 
 
 def bar_chart(values: Sequence[float], names: Sequence[str], title: str, colours: Sequence[str] | None = None) -> str:

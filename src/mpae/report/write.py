@@ -24,8 +24,8 @@ from mpae.run import Run, write_text
 TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground": "presence L_f",
           "background": "background L_b", "semantic": "semantic L_s",
           "variation": "variation L_v", "entropy": "entropy L_e", "border": "border prior",
-          "foreground_share": "share of pixels in parts", "parts_used": "parts used in a batch",
-          "learning_rate": "learning rate"}
+          "seed": "distance to the seeds", "foreground_share": "share of pixels in parts",
+          "parts_used": "parts used in a batch", "learning_rate": "learning rate"}
 EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
 
 
