@@ -10,9 +10,9 @@ from mpae.training.seed_clusters import joined, side_by_side, uneven_clusters
 from mpae.training.seed_coordinates import between_images, centred, unit_tokens
 from mpae.training.seeds import (
     Seeds,
+    clusters_for,
     fit_seeds,
     gathered_logits,
-    most_clusters,
     rare_on_ring,
     relative_spread,
     without_outline,
@@ -167,7 +167,7 @@ def test_joined_pairs_are_the_nearest() -> None:
 
 @pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (8, 16), (12, 16), (16, 16), (50, 50)])
 def test_number_of_clusters(parts: int, clusters: int) -> None:
-    assert most_clusters(parts) == clusters
+    assert clusters_for(parts) == clusters
 
 
 def test_gathered_logits_are_those_of_a_union() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.losses.precision import at_least_float32
 
-FEW = 4  # images
+FEW = 4  # images that VGG sees together on a CPU
 
 
 def restoration_loss(

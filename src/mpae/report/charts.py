@@ -30,7 +30,7 @@ def line_chart(points: Sequence[tuple[float, float]], title: str) -> str:
 
 
 def short(value: float) -> str:
-    """Three digits, in at most seven characters."""
+    """Three digits; one where small numbers would not fit beside the axis."""
     return f"{value:.3g}" if value == 0 or abs(value) >= 1e-2 else f"{value:.0e}"
 
 

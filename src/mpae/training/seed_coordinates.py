@@ -12,6 +12,7 @@ from mpae.training.seed_clusters import clusters
 
 DIRECTIONS = 96  # principal directions of centred features that are kept, each divided by the root of its deviation
 ROUGH = 8  # parts that show what changes with the image
+LEAST = 0.02  # wandering, against its mean over directions, below which it does not lengthen one any more
 SHARPNESS = 50.0  # from squared distances between unit features to logits
 CHUNK = 64  # images at once
 
@@ -42,17 +43,24 @@ def principal_directions(tokens: Tensor, logit: Tensor) -> Tensor:
     return vectors / (values / values[-1]) ** 0.25
 
 
-def evened(tokens: Tensor, logit: Tensor, directions: Tensor, seed: int) -> Tensor:
+def coordinates(tokens: Tensor, logit: Tensor, directions: Tensor) -> Tensor:
+    """Centred features along directions (E, q): (n, N, q)."""
+    return in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)
+
+
+def evened(points: Tensor, inside: Tensor, seed: int) -> Tensor:
     """What makes coordinates shorter as far as the means of rough parts wander in them between images: (q, q).
 
     Within-class covariance normalisation, it is called where classes are known.
+
+    Args:
+        points: (n, N, q).
+        inside: (n, N) bool, the foreground.
     """
-    points = in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)  # (n, N, q)
-    inside = logit > 0
     rough = clusters(points[inside], ROUGH, seed, restarts=2)
     wandering = between_images(points, nearness(points, rough).argmax(2), inside, ROUGH)  # (q, q)
     values, vectors = torch.linalg.eigh(wandering)
-    shorten = vectors / (values / values.mean() + 0.02).sqrt() @ vectors.T  # (q, q)
+    shorten = vectors / (values / values.mean() + LEAST).sqrt() @ vectors.T  # (q, q)
     return shorten * points[inside].norm() / (points[inside] @ shorten).norm()  # the mean square stays
 
 

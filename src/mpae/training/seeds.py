@@ -33,6 +33,7 @@ from mpae.training.seed_clusters import clusters, joined, side_by_side, uneven_c
 from mpae.training.seed_coordinates import (
     ROUGH,
     centred,
+    coordinates,
     evened,
     in_chunks,
     nearness,
@@ -121,9 +122,10 @@ def fit_seeds(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | No
         if int(inside.sum()) < FEWEST * max(ROUGH, num_parts):
             return None
         directions = principal_directions(tokens, logit)  # (E, q)
+        points = coordinates(tokens, logit, directions)  # (n, N, q)
         if last:  # rough parts would be outlines before
-            directions = directions @ evened(tokens, logit, directions, seed)
-        points = in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)  # (n, N, q)  # noqa: B023
+            shorten = evened(points, inside, seed)  # (q, q)
+            directions, points = directions @ shorten, points @ shorten
         pieces = clusters(points[inside], number_of_pieces, seed)
         near = nearness(points, pieces)  # (n, N, PIECES)
         is_outline = relative_spread(near.argmax(2), inside, len(pieces), grid) > COMPACT
@@ -132,7 +134,7 @@ def fit_seeds(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | No
         logit = without_outline(logit, near, is_outline)  # (n, N)
         rounds.append((directions, pieces, is_outline))
 
-    number = most_clusters(num_parts)
+    number = clusters_for(num_parts)
     if int((logit > 0).sum()) < FEWEST * number:
         return None
     parts = uneven_clusters(points[logit > 0], number, seed)
@@ -143,7 +145,7 @@ def fit_seeds(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | No
             "is_outline": is_outline, "parts": parts, "part_of": part_of}
 
 
-def most_clusters(num_parts: int) -> int:
+def clusters_for(num_parts: int) -> int:
     """How many clusters K parts are made from."""
     return max(num_parts, min(2 * num_parts, FINEST))
 
