@@ -244,7 +244,7 @@ def test_a_cached_backbone_computes_each_image_once(tmp_path: Path) -> None:
     images = torch.rand(20, 3, 6, 4)
     first = backbone(images)
     assert plain.images == 20
-    assert set(plain.batches) == {module.CHUNK}  # one size, so that a map does not depend on its company
+    assert set(plain.batches) == {module.CPU_CHUNK}  # one size, so that a map does not depend on its company
     mixed = torch.cat([images[15:], torch.rand(2, 3, 6, 4), images[:3]])
     second = backbone(mixed)
     assert plain.images == 22

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 CHUNK = 16  # images that go through the backbone together
+CPU_CHUNK = 4  # the same on a CPU: what lies between its layers then stays in its caches
 STALE_SECONDS = 3600  # a file beside that is older was left by a process that was killed
 HEADER = 128  # bytes that a .npy file adds to its map
 OURS = re.compile(r"[0-9a-f]{32}\.(npy|\w+\.part)")  # nothing else that lies in the folder is ever removed
@@ -53,9 +54,10 @@ class CachedBackbone(nn.Module):
             if features is not None:
                 maps[place] = torch.from_numpy(np.array(features)).to(images.device)
         missing = [place for place, features in enumerate(kept) if features is None]
-        for start in range(0, len(missing), CHUNK):
-            places = missing[start : start + CHUNK]
-            padded = places + places[:1] * (CHUNK - len(places))
+        chunk = CPU_CHUNK if images.device.type == "cpu" else CHUNK
+        for start in range(0, len(missing), chunk):
+            places = missing[start : start + chunk]
+            padded = places + places[:1] * (chunk - len(places))
             maps[places] = self.backbone(images[padded])[: len(places)].half()
             for place in places:
                 self.cache.put(keys[place], maps[place].cpu().numpy())
