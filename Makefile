@@ -27,12 +27,12 @@ bench: $(READY)
 # make experiments/cub_k8 ROOT=path/to/CUB_200_2011
 experiments/%: $(READY)
 	$(BIN)/mpae fit --preset laptop --config $@.yaml --root $(ROOT) --out runs/$*
-	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --cache
-	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --cache --image-size 336 --no-nme
+	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --image-size 448 --cache
 
 # make baselines/8 ROOT=path/to/CUB_200_2011: clustering of the same frozen features, K = 8
 baselines/%: $(READY)
-	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* --dataset cub --root $(ROOT) --cache --json runs/baselines/cub_k$*.json
+	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* --dataset cub --root $(ROOT) --image-size 448 --cache \
+		--json runs/baselines/cub_k$*.json
 
 # make results [ROOT=path/to/CUB_200_2011] [RUNS="runs/cub_k8 ..."]: docs/results.md from the runs that are there
 RUNS = $(patsubst %/config.yaml,%,$(wildcard runs/cub_*/config.yaml))

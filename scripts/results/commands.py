@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from mpae.config import PRESETS, Config, all_settings, resolve
+from mpae.config import PRESETS, Config, DataSettings, all_settings, resolve
 from mpae.training.fit import differences
 from results.reading import DATASET, Measured, Study
 
@@ -38,19 +38,20 @@ def fit_command(study: Study) -> str:
 
 
 def evaluate_commands(study: Study) -> list[str]:
-    trained_at = study.config.data.image_size
-    return [f"mpae evaluate runs/{study.name} {_evaluated(each)}"
-            + (f" --image-size {each.image_size}" if each.image_size != trained_at else "")
+    return [f"mpae evaluate runs/{study.name} {_evaluated(each, study.config.data.image_size)}"
             for each in study.evaluations]
 
 
 def baseline_command(baseline: Measured) -> str:
-    return f"mpae evaluate --baseline {baseline.system} --parts {baseline.num_parts} {_evaluated(baseline)}"
+    return (f"mpae evaluate --baseline {baseline.system} --parts {baseline.num_parts} "
+            f"{_evaluated(baseline, DataSettings().image_size)}")
 
 
-def _evaluated(measured: Measured) -> str:
-    limit = "" if measured.limit is None else f" --limit {measured.limit}"
-    return f"--dataset {DATASET} --root ROOT{limit}" + ("" if measured.figures["nme"] is not None else " --no-nme")
+def _evaluated(measured: Measured, size: int) -> str:
+    """What is evaluated, and what differs from the usual: all images, of this size, with NME."""
+    unusual = {f"--limit {measured.limit}": measured.limit is not None, "--no-nme": measured.figures["nme"] is None,
+               f"--image-size {measured.image_size}": measured.image_size != size}
+    return " ".join([f"--dataset {DATASET} --root ROOT", *(flag for flag, given in unusual.items() if given)])
 
 
 def _flag(name: str, value: Any) -> str:

@@ -94,7 +94,7 @@ def test_figures_are_those_of_the_files(folder: Path) -> None:
     baseline = json.loads((folder / "base.json").read_text())
     assert cells(text, "baseline: clustering")[3:6] == ["", f"{baseline['foreground_iou']:.2f}",
                                                         f"{baseline['parts_per_image']:.2f}"]
-    assert "mpae evaluate --baseline dino-kmeans --parts 4 --dataset cub --root ROOT --no-nme" in text
+    assert "mpae evaluate --baseline dino-kmeans --parts 4 --dataset cub --root ROOT --no-nme --image-size 64" in text
     assert cells(text, "the paper: MPAE")[1:5] == ["58.93", "33.73", "7.75", ""]
     assert text.index("[seed0]") < text.index("[seed1]") < text.index("baseline: clus") < text.index("the paper: MPAE")
     assert REMARKS in text
