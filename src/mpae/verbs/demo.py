@@ -36,7 +36,7 @@ SETTINGS = {
     "data.dataset": "synthetic",
     "data.synthetic_images": TRAINING_IMAGES,
     "model.num_parts": PARTS,
-    "loss.seed": 0,  # these objects fill the frame: what is rare on its border is not all of them
+    "loss.seed": 0,  # scenery lies in the middle here: what is rare on the border is not the object alone
     "cache.views": 1,
     "training.warm_start": False,
     "training.max_steps": 44,
