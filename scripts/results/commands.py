@@ -50,6 +50,7 @@ def baseline_command(baseline: Measured) -> str:
 def _evaluated(measured: Measured, size: int) -> str:
     """What is evaluated, and what differs from the usual: all images, of this size, with NME."""
     unusual = {f"--limit {measured.limit}": measured.limit is not None, "--no-nme": measured.figures["nme"] is None,
+               f"--nme-images {measured.nme_images}": measured.nme_images is not None,
                f"--image-size {measured.image_size}": measured.image_size != size}
     return " ".join([f"--dataset {DATASET} --root ROOT", *(flag for flag, given in unusual.items() if given)])
 

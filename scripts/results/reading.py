@@ -44,6 +44,7 @@ class Measured:
     num_parts: int
     image_size: int  # side at which the backbone saw the images
     limit: int | None  # None: the whole split
+    nme_images: int | None  # that the regression of the NME was fitted on; None: all of the training split
     figures: dict[str, float | None]
     frequency: list[float]  # percent of the images that show each part
     contingency: Contingency
@@ -130,9 +131,9 @@ def _measured(content: dict[str, Any], rows: Path, source: str) -> Measured:
         raise MPAEError(f"'{source}' has no foreground IoU, without which no figure is quoted; put the dataset's "
                         "segmentations/ in its place and evaluate again.")
     table = content["contingency"]
-    return Measured(content["system"], content["num_parts"], content["image_size"], content["limit"], figures,
-                    content["part_frequency"], Contingency(np.array(table["table"]), table["targets"], table["parts"]),
-                    _read_rows(rows))
+    return Measured(content["system"], content["num_parts"], content["image_size"], content["limit"],
+                    content.get("nme_images"), figures, content["part_frequency"],
+                    Contingency(np.array(table["table"]), table["targets"], table["parts"]), _read_rows(rows))
 
 
 def _read_rows(file: Path) -> list[Row]:

@@ -97,6 +97,8 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,
+    nme_images: Annotated[int | None, typer.Option("--nme-images", min=1, help="fit that regression on so many "
+                          "training images, spread over the split, instead of all")] = None,
     image_size: Annotated[int | None, typer.Option("--image-size", min=14, max=4096, help="side at which the backbone "
                           "sees images, if not that of training; larger is finer and slower")] = None,
     baseline: Annotated[str | None, typer.Option(help="instead of a run: dino-kmeans")] = None,
@@ -111,8 +113,8 @@ def evaluate(
     from mpae.verbs.evaluate import evaluate_verb
 
     speak(quiet)
-    evaluate_verb(run, dataset, root_folder, split, json_file, limit, nme, image_size, baseline, parts, batch_size,
-                  workers, cache, Console(stderr=True, quiet=quiet), out)
+    evaluate_verb(run, dataset, root_folder, split, json_file, limit, nme, nme_images, image_size, baseline, parts,
+                  batch_size, workers, cache, Console(stderr=True, quiet=quiet), out)
 
 
 @app.command(rich_help_panel="Verbs")

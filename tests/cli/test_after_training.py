@@ -62,6 +62,17 @@ def test_evaluate_gives_the_figures_of_each_benchmark(name: str, run: Run, mpae:
     assert Image.open(folder / "contingency.png").width > 50
 
 
+def test_evaluate_fits_the_regression_on_as_many_images_as_asked(run: Run, mpae: Command, tmp_path: Path) -> None:
+    write_cub(tmp_path / "data")
+    done = mpae("evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--json", tmp_path / "figures.json",
+                "--nme-images", "3", "--workers", "0")
+    assert done.returncode == 0, done.stderr
+    assert "fit keypoints: 3/3" in done.stderr
+    figures = json.loads((tmp_path / "figures.json").read_text())
+    assert (figures["nme_images"], figures["limit"]) == (3, None)
+    assert figures["nme"] is not None
+
+
 def test_evaluate_and_predict_with_larger_images(run: Run, mpae: Command, gallery: Path, tmp_path: Path) -> None:
     write_cub(tmp_path / "data")
     at = ["evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--no-nme", "--workers", "0"]

@@ -121,6 +121,22 @@ def test_an_oracle_is_perfect_on_keypoints():
     assert figures["nme"] < 2
 
 
+class EveryThird(FiguresWithKeypoints):
+    """The first, fourth, seventh ... of a longer source, asked for as one."""
+
+    def annotation(self, index: int) -> Annotation:
+        assert index % 3 == 0
+        return super().annotation(index)
+
+
+def test_the_regression_can_be_fitted_on_some_of_the_images():
+    """On as many as asked for, at even distances; all else is as before."""
+    some = evaluate(Noise(), FiguresWithKeypoints(), fit_source=EveryThird(24), fit_limit=8).figures
+    every = evaluate(Noise(), FiguresWithKeypoints(), fit_source=FiguresWithKeypoints(24)).figures
+    assert some["nme"] != every["nme"]
+    assert {**some, "nme": None} == {**every, "nme": None}
+
+
 def test_a_constant_tells_nothing():
     result = evaluate(Constant(), FiguresWithKeypoints(), fit_source=FiguresWithKeypoints(25))
     assert result.figures["nmi"] == result.figures["ari"] == 0

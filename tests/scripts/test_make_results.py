@@ -40,7 +40,7 @@ def evaluated(folder: Path, root: Path, settings: dict[str, object]) -> Run:
     run = make_run(folder, resolve("laptop", None, settings))
     for step in (1, 2):
         run.log({"step": step, "epoch": step, "minutes": 1.5 * step, "total": 5.0 - step})
-    evaluate_verb(folder, "cub", root, "test", None, None, True, None, None, None, 4, 0, False, QUIET, QUIET)
+    evaluate_verb(folder, "cub", root, "test", None, None, True, None, None, None, None, 4, 0, False, QUIET, QUIET)
     return run
 
 
@@ -57,8 +57,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     figures_file(folder / "seed1").write_text(json.dumps(content | {"foreground_iou": better}))
     with pytest.MonkeyPatch.context() as patch:  # clusters of real features would take a minute
         patch.setattr("mpae.verbs.evaluate.baseline_model", lambda *_: load_model(folder / "seed0"))
-        evaluate_verb(None, "cub", root, "test", folder / "base.json", None, False, None, "dino-kmeans", PARTS, 4, 0,
-                      False, QUIET, QUIET)
+        evaluate_verb(None, "cub", root, "test", folder / "base.json", None, False, None, None, "dino-kmeans", PARTS,
+                      4, 0, False, QUIET, QUIET)
     (folder / "remarks.md").write_text(REMARKS)
     make_results.make_results([folder / name for name in ("three", "seed1", "seed0")], [folder / "base.json"], None,
                               folder / "docs" / "results.md", folder / "remarks.md")
@@ -189,14 +189,24 @@ def test_a_cell_shows_parts_outline_and_visible_keypoints() -> None:
     assert set(np.unique(picture)) == {0, 1, 2, strips.RIM, strips.INK, strips.PAPER}
 
 
+def test_what_is_a_sample_is_said() -> None:
+    whole = replace(measured_of([[1, 0]], ["beak"], 1), system="whole")
+    assert page.samples([], [whole]) == []
+    some = replace(whole, system="some", limit=500, nme_images=1500)
+    warning, note = page.samples([], [whole, some])
+    assert warning.startswith("**some was evaluated on a sample of 1 images")
+    assert note.startswith("The NME of some comes from a regression on 1,500 images")
+    assert commands.baseline_command(some).endswith("--root ROOT --limit 500 --nme-images 1500")
+
+
 # -- findings
 
 
 def measured_of(table: list[list[int]], targets: list[str], parts: int, rows: list[Row] | None = None) -> Measured:
     names = [*(f"part-{part:02d}" for part in range(1, parts + 1)), "background"]
     figures = {"nmi": 1.0, "ari": 1.0, "nme": 1.0, "foreground_iou": 1.0, "parts_per_image": 1.0, "images": 1}
-    return Measured("mpae", parts, 224, None, figures, [100.0] * parts, Contingency(np.array(table), targets, names),
-                    rows or [])
+    return Measured("mpae", parts, 224, None, None, figures, [100.0] * parts,
+                    Contingency(np.array(table), targets, names), rows or [])
 
 
 def row(number: int, iou: float, touches: bool = False, share: float = 20.0, lost: int = 0) -> Row:

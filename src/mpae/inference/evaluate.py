@@ -33,24 +33,25 @@ Progress = Callable[[str, int, int], None]  # what is done, images done, images 
 
 
 def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: AnnotatedSource | None = None,
-             batch_size: int = 32, workers: int = 0, limit: int | None = None,
+             batch_size: int = 32, workers: int = 0, limit: int | None = None, fit_limit: int | None = None,
              device: torch.device | str = "cpu", progress: Progress | None = None) -> Evaluation:
     """Every figure that the annotation of `source` allows.
 
     Args:
         fit_source: the split on which the keypoint regression of the NME is fitted; without it, no NME.
         workers: processes that read and decode ahead of the model.
-        limit: take this many images of each split, at even distances.
+        limit: take this many images, at even distances.
+        fit_limit: take this many of `fit_source`.
         progress: called with "evaluate" or "fit keypoints", images done and images in all.
 
     Where torch.distributed runs, each process takes its share of the images and all return the same figures.
     """
     start = time.perf_counter()
-    reader = _Reader(model, batch_size, workers, limit, torch.device(device), progress or _silent)
+    reader = _Reader(model, batch_size, workers, torch.device(device), progress or _silent)
     tally = Tally(model.num_parts, source)
-    skipped = reader.read("evaluate", source, tally.add)
+    skipped = reader.read("evaluate", source, limit, tally.add)
     if fit_source is not None and source.keypoint_names:
-        skipped += reader.read("fit keypoints", fit_source, tally.add_to_fit)
+        skipped += reader.read("fit keypoints", fit_source, fit_limit, tally.add_to_fit)
     return tally.result(skipped, reader.device, start, reader.model_seconds)
 
 
@@ -61,16 +62,15 @@ class _Reader:
     model: PartModel
     batch_size: int
     workers: int
-    limit: int | None
     device: torch.device
     progress: Progress
     model_seconds: float = 0.0
 
-    def read(self, task: str, source: AnnotatedSource,
+    def read(self, task: str, source: AnnotatedSource, limit: int | None,
              use: Callable[[Batch, Tensor], None]) -> list[tuple[str, str]]:
         """Give each batch with its logits to `use`; returns name and reason of all processes' unreadable images."""
         rank, processes = place()
-        indices = spread(len(source), self.limit)[rank::processes]
+        indices = spread(len(source), limit)[rank::processes]
         skipped: list[tuple[int, str]] = []
         done = 0
         self.progress(task, 0, len(indices))

@@ -26,8 +26,9 @@ TITLES = {"nmi": "NMI", "ari": "ARI", "foreground_nmi": "NMI, foreground only", 
 
 
 def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: str, json_file: Path | None,
-                  limit: int | None, nme: bool, image_size: int | None, baseline: str | None, parts: int | None,
-                  batch_size: int, workers: int, cached: bool, console: Console, out: Console) -> None:
+                  limit: int | None, nme: bool, nme_images: int | None, image_size: int | None, baseline: str | None,
+                  parts: int | None, batch_size: int, workers: int, cached: bool, console: Console,
+                  out: Console) -> None:
     if (run_folder is None) == (baseline is None):
         raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
     entry = find_dataset(name)
@@ -42,7 +43,7 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
         if cached:
             model.backbone = user_cache(model.backbone)
         result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
-                          progress=progress)
+                          fit_limit=nme_images or limit, progress=progress)
     if not first:
         return
     title = f"{run_folder or baseline} on {name}, {split} split, K = {model.num_parts}"
@@ -51,7 +52,7 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
     out.print(f"{result.seconds:.0f} s, {share:.0f} % of them in the model; {len(result.skipped)} images skipped.",
               highlight=False)
     record = {"evaluation": name, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
-              "image_size": model.image_size, "limit": limit, "weights": weights}
+              "image_size": model.image_size, "limit": limit, "nme_images": nme_images, "weights": weights}
     if json_file is not None:
         write_text(json_file, as_json(record, result))
     if run_folder is not None:
