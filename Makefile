@@ -25,14 +25,14 @@ bench: $(READY)
 	$(BIN)/mpae bench
 
 # make experiments/cub_k8 ROOT=path/to/CUB_200_2011
+TEST = --dataset cub --root $(ROOT) --image-size 448 --nme-images 1500 --cache
 experiments/%: $(READY)
 	$(BIN)/mpae fit --preset laptop --config $@.yaml --root $(ROOT) --out runs/$*
-	$(BIN)/mpae evaluate runs/$* --dataset cub --root $(ROOT) --image-size 448 --cache
+	$(BIN)/mpae evaluate runs/$* $(TEST)
 
 # make baselines/8 ROOT=path/to/CUB_200_2011: clustering of the same frozen features, K = 8
 baselines/%: $(READY)
-	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* --dataset cub --root $(ROOT) --image-size 448 --cache \
-		--json runs/baselines/cub_k$*.json
+	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* $(TEST) --json runs/baselines/cub_k$*.json
 
 # make results [ROOT=path/to/CUB_200_2011] [RUNS="runs/cub_k8 ..."]: docs/results.md from the runs that are there
 RUNS = $(patsubst %/config.yaml,%,$(wildcard runs/cub_*/config.yaml))
