@@ -100,8 +100,8 @@ def spread(studies: Sequence[Study]) -> str:
 
 def samples(studies: Sequence[Study], baselines: Sequence[Measured]) -> list[str]:
     """A warning where figures are not those of the whole split, a note where NME was fitted on some of the other."""
-    measured = [(study.name, each) for study in studies for each in study.evaluations]
-    measured += [(each.system, each) for each in baselines]
+    measured = [(f"{study.name} at {each.image_size} px", each) for study in studies for each in study.evaluations]
+    measured += [(f"{each.system} at {each.image_size} px", each) for each in baselines]
     warnings = [f"**{name} was evaluated on a sample of {each.figures['images']:,} images, not on the whole split.**\n"
                 for name, each in measured if each.limit is not None]
     notes = [f"The NME of {name} comes from a regression on {each.nme_images:,} images, spread over the training "

@@ -194,8 +194,8 @@ def test_what_is_a_sample_is_said() -> None:
     assert page.samples([], [whole]) == []
     some = replace(whole, system="some", limit=500, nme_images=1500)
     warning, note = page.samples([], [whole, some])
-    assert warning.startswith("**some was evaluated on a sample of 1 images")
-    assert note.startswith("The NME of some comes from a regression on 1,500 images")
+    assert warning.startswith("**some at 224 px was evaluated on a sample of 1 images")
+    assert note.startswith("The NME of some at 224 px comes from a regression on 1,500 images")
     assert commands.baseline_command(some).endswith("--root ROOT --limit 500 --nme-images 1500")
 
 
