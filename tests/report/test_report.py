@@ -15,7 +15,7 @@ from tiny_run import make_tiny_run
 
 from mpae.data.folder import FolderImages
 from mpae.report.charts import bar_chart, heat_map, line_chart
-from mpae.report.collect import curves
+from mpae.report.collect import curves, final_evaluations
 from mpae.report.pictures import edge_of
 from mpae.report.write import write_report
 from mpae.run import Run
@@ -126,6 +126,18 @@ def test_long_curves_are_thinned() -> None:
 def test_curves_leave_evaluations_out() -> None:
     found = curves([{"step": 1, "total": 2.0, "epoch": 1}, {"step": 1, "evaluation": "validation", "nmi": 3}])
     assert found == {"total": [(1, 2.0)]}
+
+
+def test_figures_of_different_evaluations_are_not_mixed() -> None:
+    small = {"evaluation": "cub", "split": "test", "images": 5794, "image_size": 224, "weights": "b", "nmi": 60.0}
+    large = small | {"image_size": 448, "nmi": 70.0, "nme": 6.0}
+    sample = large | {"images": 2000, "nmi": 75.0}
+    before = large | {"weights": "a", "nmi": 50.0}
+    train = small | {"split": "train"}
+    assert final_evaluations([before, large, small, sample, train]) == [large, train]
+    steps = [{"evaluation": "validation", "images": 9, "nmi": nmi} for nmi in (3.0, 2.0)]
+    assert final_evaluations(steps) == steps[1:]  # the last of equals
+    assert final_evaluations([{"step": 1, "total": 2.0}]) == []
 
 
 def test_edge_is_the_inner_rim() -> None:

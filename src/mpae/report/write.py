@@ -17,7 +17,7 @@ from mpae.inference.overlay import paint_parts
 from mpae.inference.parts import part_name
 from mpae.model import MPAE
 from mpae.report.charts import bar_chart, heat_map, line_chart
-from mpae.report.collect import Findings, PartUse, Seen, curves, gather
+from mpae.report.collect import Findings, PartUse, Seen, curves, final_evaluations, gather
 from mpae.report.pictures import attention_map, part_crop, swatch
 from mpae.run import Run, write_text
 
@@ -137,8 +137,9 @@ def facts(run: Run | None, findings: Findings | None) -> dict[str, str]:
         found["steps"] = f"{trained[-1]['step']}"
         found["minutes of training"] = f"{trained[-1]['minutes']:.1f}"
         found["loss at the end"] = f"{trained[-1]['total']:.2f}"
-    for record in (record for record in records if "evaluation" in record):
-        for key, title in EVALUATED.items():
-            if record.get(key) is not None:
-                found[f"{title}, {record['evaluation']} {record.get('split', '')}".strip()] = f"{record[key]:.1f}"
+    for record in final_evaluations(records):
+        where = f"{record['evaluation']} {record.get('split', '')}".strip()
+        size = f", {record['image_size']} px" if "image_size" in record else ""
+        found |= {f"{title}, {where}{size}": f"{record[key]:.1f}"
+                  for key, title in EVALUATED.items() if record.get(key) is not None}
     return found
