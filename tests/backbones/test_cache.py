@@ -18,6 +18,7 @@ from torch import Tensor
 
 from mpae.backbones import cache as module
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder, pixel_key
+from mpae.backbones.vit import FEW
 
 SHAPE = (4, 3, 3)
 FILE = 4 * 3 * 3 * 2 + 128  # bytes of one map on disk
@@ -244,7 +245,7 @@ def test_a_cached_backbone_computes_each_image_once(tmp_path: Path) -> None:
     images = torch.rand(20, 3, 6, 4)
     first = backbone(images)
     assert plain.images == 20
-    assert set(plain.batches) == {module.CPU_CHUNK}  # one size, so that a map does not depend on its company
+    assert set(plain.batches) == {FEW}  # one size, so that a map does not depend on its company
     mixed = torch.cat([images[15:], torch.rand(2, 3, 6, 4), images[:3]])
     second = backbone(mixed)
     assert plain.images == 22

@@ -64,8 +64,12 @@ def test_evaluate_gives_the_figures_of_each_benchmark(name: str, run: Run, mpae:
 
 def test_evaluate_fits_the_regression_on_as_many_images_as_asked(run: Run, mpae: Command, tmp_path: Path) -> None:
     write_cub(tmp_path / "data")
-    done = mpae("evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--json", tmp_path / "figures.json",
-                "--nme-images", "3", "--workers", "0")
+    words = ["evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--json", tmp_path / "figures.json",
+             "--nme-images", "3", "--workers", "0"]
+    wrong = mpae(*words, "--no-nme")
+    assert wrong.returncode == 2
+    assert "leave out one of them" in wrong.stderr
+    done = mpae(*words)
     assert done.returncode == 0, done.stderr
     assert "fit keypoints: 3/3" in done.stderr
     figures = json.loads((tmp_path / "figures.json").read_text())

@@ -122,7 +122,7 @@ def test_an_oracle_is_perfect_on_keypoints():
 
 
 class EveryThird(FiguresWithKeypoints):
-    """The first, fourth, seventh ... of a longer source, asked for as one."""
+    """None but every third image may be asked for."""
 
     def annotation(self, index: int) -> Annotation:
         assert index % 3 == 0

@@ -19,8 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-CHUNK = 16  # images that go through the backbone together
-CPU_CHUNK = 4  # the same on a CPU: what lies between its layers then stays in its caches
+from mpae.backbones.vit import FEW
+
+CHUNK = 16  # images that go through the backbone together on a GPU
 STALE_SECONDS = 3600  # a file beside that is older was left by a process that was killed
 HEADER = 128  # bytes that a .npy file adds to its map
 OURS = re.compile(r"[0-9a-f]{32}\.(npy|\w+\.part)")  # nothing else that lies in the folder is ever removed
@@ -54,7 +55,7 @@ class CachedBackbone(nn.Module):
             if features is not None:
                 maps[place] = torch.from_numpy(np.array(features)).to(images.device)
         missing = [place for place, features in enumerate(kept) if features is None]
-        chunk = CPU_CHUNK if images.device.type == "cpu" else CHUNK
+        chunk = FEW if images.device.type == "cpu" else CHUNK
         for start in range(0, len(missing), chunk):
             places = missing[start : start + chunk]
             padded = places + places[:1] * (chunk - len(places))

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+FEW = 4  # images that go through a ViT together on a CPU: what lies between its layers then stays in its caches
+
 
 class FrozenViT(nn.Module):
     """Final-norm patch tokens of a timm ViT, as a map; class and register tokens are left out.

@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mpae.backbones.vit import FEW
 from mpae.data.source import ImageSource, Picture
 from mpae.data.views import make_view
 from mpae.errors import MPAEError
@@ -35,7 +36,6 @@ from mpae.inference.processes import by_the_first, gathered, place
 from mpae.inference.protocol import PartModel
 from mpae.inference.reading import Input, Unreadable, read_batches
 
-FEW = 4  # images that go through the network together on a CPU: what lies between its layers then stays in its caches
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
 
 

@@ -31,6 +31,8 @@ def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: 
                   out: Console) -> None:
     if (run_folder is None) == (baseline is None):
         raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
+    if nme_images and not nme:
+        raise MPAEError("--nme-images says how the NME is made, and --no-nme that none is; leave out one of them.")
     entry = find_dataset(name)
     settings = data_settings(run_folder, name, root, image_size)
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
