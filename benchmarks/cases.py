@@ -17,13 +17,13 @@ from benchmarks.plain import PlainMPAE, PlainObjective, copy_weights
 from mpae.backbones import FrozenViT
 from mpae.backbones.cache import CachedBackbone, FeatureCache, pixel_key
 from mpae.config import Config, resolve
-from mpae.inference.masks import segment
-from mpae.inference.predict import PartPredictor
-from mpae.inference.quantise import quantised
+from mpae.export.int8 import quantised
 from mpae.losses import Objective, PerceptualNetwork
 from mpae.metrics.clustering import PartClusteringMetric
 from mpae.model import MPAE, build_model
 from mpae.model.masking import random_mask
+from mpae.prediction.masks import segment
+from mpae.prediction.predictor import PartPredictor
 from mpae.training.module import TrainingModule
 
 

@@ -11,10 +11,10 @@ from rich.console import Console
 from benchmarks.measure import in_fresh_process, peak_so_far
 from mpae.backbones import build_backbone
 from mpae.config import Config, resolve
-from mpae.data.synthetic import SyntheticImages
-from mpae.inference.evaluate import evaluate
-from mpae.inference.predict import predict_folder
+from mpae.data.sources.synthetic import SyntheticImages
+from mpae.evaluation.evaluate import evaluate
 from mpae.model import build_model
+from mpae.prediction.predictor import predict_folder
 from mpae.training.fit import fit
 
 VERBS = ("fit", "predict", "evaluate")

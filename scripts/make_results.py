@@ -18,9 +18,9 @@ from PIL import Image
 from mpae.data.catalogue import open_annotated
 from mpae.data.source import AnnotatedSource
 from mpae.errors import MPAEError
-from mpae.inference.load import load_model
-from mpae.inference.samples import spread
-from mpae.run import write_beside, write_text
+from mpae.evaluation.samples import spread
+from mpae.files import write_atomically, write_text
+from mpae.model.load import load_model
 from results import findings, strips
 from results.page import WORST, render
 from results.reading import DATASET, SPLIT, Study, read_baseline, read_studies
@@ -57,7 +57,7 @@ def draw(study: Study, source: AnnotatedSource, pictures: Path) -> None:
 
 def save(picture: Image.Image, path: Path) -> None:
     kind = {".png": "PNG", ".jpg": "JPEG"}[path.suffix]
-    write_beside(path, lambda beside: picture.save(beside, kind, optimize=True, quality=88))
+    write_atomically(path, lambda temporary: picture.save(temporary, kind, optimize=True, quality=88))
 
 
 def main() -> None:

@@ -80,7 +80,7 @@ def serve() -> None:
     """Each line of stdin asks to start a command, or to wait for one; the answer is a line too."""
     from mpae.cli import main
 
-    for module in ("mpae.verbs.fit", "mpae.verbs.predict", "mpae.verbs.evaluate", "mpae.training.callbacks", "timm",
+    for module in ("mpae.cli.fit", "mpae.cli.predict", "mpae.cli.evaluate", "mpae.training.callbacks", "timm",
                    "lightning.pytorch.loggers"):
         importlib.import_module(module)
     gc.freeze()  # children share these pages: collecting garbage would copy them

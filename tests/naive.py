@@ -143,7 +143,7 @@ def entropy_loss(similarity: Tensor, reading: str = "released") -> float:
     return total / batch / (channels if reading == "paper" else h * w)
 
 
-def seed_loss(similarity: Tensor, seeds: Tensor) -> float:
+def initial_parts_loss(similarity: Tensor, seeds: Tensor) -> float:
     """Cross-entropy at each position, mean over images and positions."""
     total, count = 0.0, 0
     for ours, theirs in zip(similarity.tolist(), seeds.tolist(), strict=True):

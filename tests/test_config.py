@@ -18,14 +18,14 @@ from mpae.config import (
     PRESETS,
     Config,
     all_settings,
-    from_mapping,
+    from_run,
     load,
     nearest_multiples,
     parse_assignment,
     resolve,
 )
 from mpae.errors import MPAEError
-from mpae.plain_yaml import MAX_BYTES, parse_yaml, read_yaml
+from mpae.files import MAX_BYTES, parse_yaml, read_yaml
 
 
 def refused(**values: Any) -> str:
@@ -71,7 +71,7 @@ def test_every_setting_has_a_sentence_of_help() -> None:
 def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     config = resolve("paper", None, {"training.milestones": [0.5], "data.root": "a b\nc", "training.max_minutes": 3})
     assert load(write(tmp_path, config.to_yaml())) == config
-    assert from_mapping(yaml.safe_load(config.to_yaml()), "x") == config
+    assert from_run(yaml.safe_load(config.to_yaml()), "x") == config
 
 
 def test_a_copy_with_other_values_leaves_the_rest() -> None:
@@ -303,7 +303,7 @@ def tried(read: Any) -> str:
 @settings(max_examples=100, deadline=None)
 @given(trees)
 def test_any_mapping_is_read_or_refused(tree: dict[Any, Any]) -> None:
-    assert tried(lambda: from_mapping(tree, "x"))
+    assert tried(lambda: from_run(tree, "x"))
 
 
 @settings(max_examples=100, deadline=None)

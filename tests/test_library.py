@@ -20,9 +20,9 @@ from tiny_run import make_tiny_run, tiny_settings
 
 import mpae
 from mpae import PartDiscovery, library
-from mpae.data.synthetic import SyntheticImages
+from mpae.data.sources.synthetic import SyntheticImages
 from mpae.errors import MPAEError
-from mpae.inference.parts import Part, Parts
+from mpae.prediction.parts import Part, Parts
 from mpae.run import Run
 
 

@@ -21,7 +21,8 @@ from safetensors.torch import save
 from mpae import __version__
 from mpae.config import Config, resolve
 from mpae.errors import MPAEError
-from mpae.run import FORMAT, Run, one_line, write_beside, write_text
+from mpae.files import one_line, write_atomically, write_text
+from mpae.run import FORMAT, Run
 
 WEIGHTS = {"a.weight": torch.arange(6.0).reshape(2, 3), "b": torch.tensor(3, dtype=torch.int64)}
 STATE: dict[str, Any] = {"step": 7, "minutes": 1.5, "model": WEIGHTS, "optimizer": {"state": {}, "param_groups": []}}
@@ -256,7 +257,7 @@ def test_an_interrupt_while_writing_leaves_the_old_file_alone(tmp_path: Path) ->
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_beside(tmp_path / "a.txt", interrupted)
+        write_atomically(tmp_path / "a.txt", interrupted)
     assert (tmp_path / "a.txt").read_text() == "old"
     assert files_in(tmp_path) == {"a.txt"}
 

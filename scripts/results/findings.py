@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpae.inference.contingency import row_percent
-from mpae.inference.evaluation import Contingency
+from mpae.drawing.contingency import row_percent
+from mpae.evaluation.result import Contingency
 from results.reading import Measured, Row
 
 POOR = 40  # foreground IoU below which an image counts as failed, in percent

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from mpae.config import Config
-from mpae.inference.contingency import row_percent
-from mpae.metrics.paper import Row as PaperRow
-from mpae.metrics.paper import paper_row
+from mpae.drawing.contingency import row_percent
+from mpae.evaluation.paper import Row as PaperRow
+from mpae.evaluation.paper import paper_row
 from results import commands, findings
 from results.reading import DATASET, SPLIT, Measured, Study
 

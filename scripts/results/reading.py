@@ -14,7 +14,7 @@ import numpy as np
 
 from mpae.config import Config
 from mpae.errors import MPAEError
-from mpae.inference.evaluation import Contingency
+from mpae.evaluation.result import Contingency
 from mpae.run import Run
 
 DATASET, SPLIT = "cub", "test"

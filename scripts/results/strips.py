@@ -14,11 +14,10 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from mpae.data.geometry import resize_annotation, resize_labels
 from mpae.data.source import AnnotatedSource, Annotation
-from mpae.inference.overlay import paint_parts, preview_grid
-from mpae.inference.palette import part_colours
-from mpae.inference.parts import part_name
-from mpae.inference.predict import PartPredictor
-from mpae.inference.protocol import PartModel
+from mpae.drawing.overlay import paint_parts, preview_grid
+from mpae.drawing.palette import part_colours, part_name
+from mpae.model.protocol import PartModel
+from mpae.prediction.predictor import PartPredictor
 from mpae.report.pictures import edge_of
 from results.reading import Row
 

@@ -14,9 +14,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic.fields import FieldInfo
 
-from mpae.errors import MPAEError
-from mpae.plain_yaml import parse_yaml, read_yaml
-from mpae.wording import bad_values, short, unknown_options
+from mpae.errors import MPAEError, bad_values, short, unknown_options
+from mpae.files import parse_yaml, read_yaml
 
 Reading = Literal["released", "paper"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -83,7 +82,7 @@ class LossSettings(Section):
     """Weights of the objective; a weight of 0 switches its term off.
 
     total = restoration L_r + presence (foreground L_f + background L_b) + semantic L_s
-            + distribution (variation L_v + entropy L_e) + border L_border + seed L_seed
+            + distribution (variation L_v + entropy L_e) + border L_border + initial_parts L_initial
     """
 
     reading: Reading = setting(
@@ -101,8 +100,8 @@ class LossSettings(Section):
     distribution_form: Literal["variation", "concentration"] = setting(
         "variation", "L_v + L_e of the paper, or the alternative of its Table 6")
     border: float = setting(0.0, "weight of the border prior (ours, not the paper's)", ge=0)
-    seed: float = setting(0.0, "weight of staying near the parts that frozen features suggest by themselves "
-                          "(ours, not the paper's)", ge=0)
+    initial_parts: float = setting(0.0, "weight of staying near the parts that training begins with (ours, not the "
+                                   "paper's)", ge=0)
     scale: float = setting(20.0, "s of L_s", gt=0)
     margin: float = setting(0.5, "m of L_s, in radians", ge=0, lt=1.57)
     pixel: float | None = setting(
@@ -122,7 +121,7 @@ class TrainingSettings(Section):
     group_size: int = setting(8, "G, images in which every part should appear once; 64 for many categories",
                               "--group-size", ge=1, le=65_536)
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
-    warm_start: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
+    initial_parts: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
     milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
     decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
@@ -183,11 +182,11 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.pixels_per_patch": 4,
         "model.partformer_layers": 4,
         "loss.border": 2.0,
-        "loss.seed": 1.0,
+        "loss.initial_parts": 1.0,
         "training.batch_size": 16,
         "training.epochs": 100,
         "training.max_steps": 600,
-        "training.warm_start": True,
+        "training.initial_parts": True,
         "training.warmup_steps": 20,
         "cache.views": 2,
     },
@@ -216,8 +215,18 @@ def load(file: Path) -> Config:
     return _validated(_sections(read_yaml(file)), str(file))
 
 
-def from_mapping(values: Mapping[str, Any], source: str) -> Config:
-    """Settings from nested plain data; ``source`` is named in errors."""
+# Settings of run folders that an earlier version wrote -> their names now.
+RENAMED = {"loss.seed": "loss.initial_parts", "training.warm_start": "training.initial_parts"}
+
+
+def from_run(values: Mapping[str, Any], source: str) -> Config:
+    """Settings of a run folder, maybe of an earlier version; ``source`` is named in errors."""
+    values = {section: dict(content) if isinstance(content, Mapping) else content
+              for section, content in values.items()}
+    for old, new in RENAMED.items():
+        section, _, key = old.partition(".")
+        if isinstance(values.get(section), dict) and key in values[section]:
+            values[section][new.partition(".")[2]] = values[section].pop(key)
     return _validated(values, source)
 
 

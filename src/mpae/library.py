@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from mpae.config import default_preset, resolve
-from mpae.data.given import GivenImage, GivenImages, is_one_image, iterate_pictures
+from mpae.data.sources.in_memory import ImageLike, InMemoryImages, is_one_image, iterate_pictures
+from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
 from mpae.hub import run_folder
-from mpae.inference.load import load_model
-from mpae.inference.parts import Parts, part_name
-from mpae.inference.predict import PartPredictor
+from mpae.model.load import load_model
+from mpae.prediction.parts import Parts
+from mpae.prediction.predictor import PartPredictor
 from mpae.run import Run
 
 log = logging.getLogger("mpae")
@@ -58,7 +59,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
 
     # -- from images, from a folder, from the Hub, and back
 
-    def fit(self, images: str | os.PathLike[str] | Iterable[GivenImage], y: Any = None, *,
+    def fit(self, images: str | os.PathLike[str] | Iterable[ImageLike], y: Any = None, *,
             out: str | os.PathLike[str] | None = None) -> PartDiscovery:
         """Learn parts from a folder of images, or from images at hand.
 
@@ -79,7 +80,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         chosen: dict[str, Any] = {**(self.settings or {}), "model.num_parts": self.parts, "data.dataset": "folder",
                                   "data.root": os.fspath(images) if is_folder else None}  # type: ignore[arg-type]
         config = resolve(self.preset or default_preset(), None, chosen)
-        source = open_images(config.data) if is_folder else GivenImages(images)  # type: ignore[arg-type]
+        source = open_images(config.data) if is_folder else InMemoryImages(images)  # type: ignore[arg-type]
         folder, temporary = self._new_folder(out if out is not None else self.out)
         result = fit(config, source, folder)
         if result.reason == "interrupted":
@@ -118,24 +119,24 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         target = Path(folder)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise MPAEError(f"'{target}' exists already; save to another folder.")
-        beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
-            copy_run(self.run_, beside)
+            copy_run(self.run_, temporary)
             if target.exists():
                 target.rmdir()
-            os.replace(beside, target)
+            os.replace(temporary, target)
         except OSError as error:
             raise MPAEError(f"Cannot write '{target}': {error.strerror or error}.") from None
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(temporary, ignore_errors=True)
 
     # -- from images to parts
 
     @overload  # a path and an array can be iterated over too, so the first that fits counts
-    def predict(self, images: GivenImage, probabilities: bool = False,  # type: ignore[overload-overlap]
+    def predict(self, images: ImageLike, probabilities: bool = False,  # type: ignore[overload-overlap]
                 flip: bool = False) -> Parts: ...
     @overload
-    def predict(self, images: Iterable[GivenImage], probabilities: bool = False,
+    def predict(self, images: Iterable[ImageLike], probabilities: bool = False,
                 flip: bool = False) -> list[Parts]: ...
 
     def predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Parts | list[Parts]:
@@ -239,7 +240,7 @@ def load(folder: str | os.PathLike[str], *, revision: str | None = None) -> Part
 def part_vector(parts: Parts) -> np.ndarray:
     """One image as (K·(C+1),) float32: for each part 1 and its descriptor scaled to length 1, or zeros.
 
-    >>> from mpae.inference.parts import Part
+    >>> from mpae.prediction.parts import Part
     >>> second = Part(index=2, area=3, share=0.75, centre=(1.17, 1.17), box=(0, 0, 2, 2), confidence=0.9)
     >>> mask, descriptors = np.array([[0, 2], [2, 2]], dtype=np.uint8), np.array([[7.0, 7.0], [3.0, 4.0]])
     >>> part_vector(Parts("heron.jpg", mask, [second], descriptors)).round(2).tolist()

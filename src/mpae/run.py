@@ -13,15 +13,12 @@ RUN/
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import io
 import json
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -29,10 +26,9 @@ import yaml
 
 from mpae import __version__, config
 from mpae.config import Config
-from mpae.errors import MPAEError
-from mpae.wording import short
+from mpae.errors import MPAEError, short
+from mpae.files import TEMPORARY, cannot_write, one_line, read_yaml, write_atomically, write_text
 
-BESIDE = re.compile(r"\..+\.\d+\.part", re.DOTALL)  # names of files that `write_beside` has not yet put in place
 FORMAT = 1  # of the folder; a newer one is refused with a sentence
 
 
@@ -82,11 +78,11 @@ class Run:
         """Whether a run can start here: nothing is there, or no more than a killed one left before it began."""
         if not os.path.lexists(self.folder):
             return True
-        return os.path.isdir(self.folder) and all(BESIDE.fullmatch(name) for name in os.listdir(self.folder))
+        return os.path.isdir(self.folder) and all(TEMPORARY.fullmatch(name) for name in os.listdir(self.folder))
 
     def content(self) -> dict[str, Any]:
         """All of config.yaml."""
-        content = config.read_yaml(self.config_file)
+        content = read_yaml(self.config_file)
         found = content.get("format")
         if type(found) is not int or found < 1 or not isinstance(content.get("settings"), dict):
             raise MPAEError(f"'{self.config_file}' is not mpae's: expected 'format' and 'settings'.")
@@ -96,7 +92,7 @@ class Run:
         return content
 
     def config(self) -> Config:
-        return config.from_mapping(self.content()["settings"], str(self.config_file))
+        return config.from_run(self.content()["settings"], str(self.config_file))
 
     def evaluation(self, dataset: str, split: str, image_size: int | None = None) -> Path:
         """The folder of the last evaluation on a split: figures.json, images.csv, contingency.png.
@@ -118,7 +114,7 @@ class Run:
         """Remove what a process that was killed left half written; one process at a time writes a run."""
         for folder in (self.folder, self.checkpoint_file.parent, self.previews):
             for left in folder.glob(".*.part"):
-                if BESIDE.fullmatch(left.name):
+                if TEMPORARY.fullmatch(left.name):
                     left.unlink(missing_ok=True)
 
     # -- weights and training state
@@ -128,7 +124,7 @@ class Run:
 
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
         content = save(tensors, dict(metadata))
-        write_beside(self.weights_file, lambda path: path.write_bytes(content))
+        write_atomically(self.weights_file, lambda path: path.write_bytes(content))
 
     def load_weights(self) -> dict[str, Any]:
         from safetensors.torch import load_file
@@ -151,7 +147,7 @@ class Run:
 
         content = io.BytesIO()  # torch hides a full disk behind an error of its own
         torch.save(dict(state), content)
-        write_beside(self.checkpoint_file, lambda path: path.write_bytes(content.getbuffer()))
+        write_atomically(self.checkpoint_file, lambda path: path.write_bytes(content.getbuffer()))
 
     def load_checkpoint(self) -> dict[str, Any]:
         """Tensors and numbers only: a file that holds other objects could run code, and is refused."""
@@ -220,39 +216,6 @@ class Run:
             raise cannot_write(self.skipped_file, error) from None
 
 
-def one_line(text: str) -> str:
-    """Text that a line of a UTF-8 file can hold: names may have line breaks, or bytes that are no UTF-8."""
-    return text if text.isprintable() else repr(text)
-
-
 def _ends_a_line(file: IO[bytes]) -> bool:
     file.seek(-1, os.SEEK_END)
     return file.read(1) == b"\n"
-
-
-def write_beside(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file beside its place and rename it there: nobody ever sees half of it."""
-    name = os.fsdecode(os.fsencode(path.name)[:200])  # at most 255 bytes with what is added
-    beside = path.with_name(f".{name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(beside)
-        os.replace(beside, path)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            beside.unlink()
-        if isinstance(error, OSError):
-            raise cannot_write(path, error) from None
-        raise
-
-
-def cannot_write(path: Path, error: OSError) -> MPAEError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        now = "its last good version stays; free some space" if os.path.exists(path) else "free some space"
-        return MPAEError(f"The disk is full: '{path}' could not be written; {now}.")
-    return MPAEError(f"Cannot write '{path}': {error.strerror or error}.")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Text in UTF-8; what UTF-8 cannot hold, bytes of strange file names, is written as escapes."""
-    write_beside(path, lambda beside: beside.write_text(text, encoding="utf-8", errors="backslashreplace"))

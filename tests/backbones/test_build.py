@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 
 from mpae import backbones
 from mpae.backbones import NAMED, build_backbone
-from mpae.backbones.hub import fetch
+from mpae.backbones.download import fetch
 from mpae.config import BackboneSettings
 from mpae.errors import MPAEError
 

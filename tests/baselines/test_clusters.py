@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpae.baselines.clusters import elbow, foreground_clusters, k_means, squared_distances, subsample
+from mpae.baselines.clusters import elbow, foreground_clusters
+from mpae.initial_parts.k_means import k_means, squared_distances, subsample
 
 
 def blobs(centres: np.ndarray, count: int, seed: int = 0) -> np.ndarray:

@@ -9,8 +9,8 @@ import torch
 from rich.console import Console
 
 import mpae
+from mpae.cli import bench as verb
 from mpae.errors import MPAEError
-from mpae.verbs import bench as verb
 
 bench, cases, measure = (verb.load_benchmarks(name) for name in ("bench", "cases", "measure"))
 

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from mpae.cli.bench import load_benchmarks
 from mpae.config import resolve
-from mpae.inference.masks import segment
 from mpae.losses import Objective, PerceptualNetwork
 from mpae.model import MPAE, build_model
 from mpae.model.masking import random_mask
-from mpae.verbs.bench import load_benchmarks
+from mpae.prediction.masks import segment
 
 plain = load_benchmarks("plain")
 

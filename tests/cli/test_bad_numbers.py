@@ -50,7 +50,7 @@ def test_a_collapse_is_told_while_training_runs(forked: Forked, photos: Path, ti
     """Nothing asks for foreground, and the border prior asks for none."""
     ended = forked.run(
         "fit", photos, "--out", tmp_path / "run", *tiny, "--set", "loss.presence=0", "--set", "loss.border=50",
-        "--set", "loss.seed=0", "--set", "training.warm_start=false",
+        "--set", "loss.initial_parts=0", "--set", "training.initial_parts=false",
         "--set", "training.learning_rate=0.02", "--set", "training.max_steps=60",
         "--set", "training.checkpoint_minutes=9", prepare=("traps", "impatient", 8))
     assert ended.returncode == 0, ended.output

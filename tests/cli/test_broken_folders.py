@@ -14,7 +14,8 @@ from pictures import draw_photo
 from PIL import Image
 from tiny_run import make_tiny_run
 
-from mpae.run import Run, one_line
+from mpae.files import one_line
+from mpae.run import Run
 
 
 @pytest.fixture(scope="module")

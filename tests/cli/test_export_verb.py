@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 from tiny_run import make_tiny_run
 
+from mpae.cli.export import export_verb
 from mpae.errors import MPAEError
 from mpae.run import Run
-from mpae.verbs.export import export_verb
 
 Command = Callable[..., subprocess.CompletedProcess]
 

@@ -72,11 +72,11 @@ def test_killed_in_every_kind_of_write(
 
 
 def test_a_killed_run_keeps_its_seeds(forked: Forked, photos: Path, tiny: list[str], tmp_path: Path) -> None:
-    """Seeds are found once; a run that goes on takes them from its checkpoint."""
+    """InitialParts are found once; a run that goes on takes them from its checkpoint."""
     flags = [*tiny, "--image-size", "256"]  # of 64 px there are too few patches for seeds
     whole, broken = (Attempts(forked, tmp_path / name, photos, flags) for name in ("whole", "broken"))
     assert whole.start().wait().returncode == 0
-    assert all("seed" in record for record in records_of(whole.run))
+    assert all("initial_parts" in record for record in records_of(whole.run))
     assert broken.start("traps", "kill", "torn", CHECKPOINT, 3).wait().returncode == KILLED
     ended = broken.start().wait()
     assert ended.returncode == 0, ended.output

@@ -13,10 +13,10 @@ from PIL import Image
 from rich.console import Console
 from tiny_run import make_tiny_run
 
+from mpae.cli.show import UPPER_HALF, half_blocks, parts_table, png_file, show_verb
 from mpae.errors import MPAEError
-from mpae.inference.parts import Parts
+from mpae.prediction.parts import Parts
 from mpae.run import Run
-from mpae.verbs.show import UPPER_HALF, half_blocks, parts_table, png_file, show_verb
 
 Command = Callable[..., subprocess.CompletedProcess]
 

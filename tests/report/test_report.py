@@ -13,7 +13,7 @@ import pytest
 from pictures import draw_photo
 from tiny_run import make_tiny_run
 
-from mpae.data.folder import FolderImages
+from mpae.data.sources.folder import FolderImages
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import curves, final_evaluations
 from mpae.report.pictures import edge_of

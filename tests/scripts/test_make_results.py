@@ -18,15 +18,15 @@ from rich.console import Console
 from tiny_run import make_run, tiny_settings
 
 import make_results
+from mpae.cli.evaluate import evaluate_verb
 from mpae.config import Config, all_settings, parse_assignment, resolve
 from mpae.data.source import Annotation
+from mpae.drawing.palette import part_colours
 from mpae.errors import MPAEError
-from mpae.inference.evaluation import Contingency
-from mpae.inference.load import load_model
-from mpae.inference.palette import part_colours
-from mpae.metrics.paper import paper_row
+from mpae.evaluation.paper import paper_row
+from mpae.evaluation.result import Contingency
+from mpae.model.load import load_model
 from mpae.run import Run
-from mpae.verbs.evaluate import evaluate_verb
 from results import commands, findings, page, strips
 from results.reading import Measured, Row, Study, read_baseline, read_studies
 
@@ -56,7 +56,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     better = content["foreground_iou"] + 3.21  # the weights are those of seed0, and so are the figures
     figures_file(folder / "seed1").write_text(json.dumps(content | {"foreground_iou": better}))
     with pytest.MonkeyPatch.context() as patch:  # clusters of real features would take a minute
-        patch.setattr("mpae.verbs.evaluate.baseline_model", lambda *_: load_model(folder / "seed0"))
+        patch.setattr("mpae.cli.evaluate.baseline_model", lambda *_: load_model(folder / "seed0"))
         evaluate_verb(None, "cub", root, "test", folder / "base.json", None, False, None, None, "dino-kmeans", PARTS,
                       4, 0, False, QUIET, QUIET)
     (folder / "remarks.md").write_text(REMARKS)

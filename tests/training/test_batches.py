@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pictures import draw_photo
 
+from mpae.data.augment import make_view
 from mpae.data.images import digest_of
 from mpae.data.source import Picture, UnreadableImage
-from mpae.data.views import make_view
 from mpae.errors import MPAEError
 from mpae.training.batches import Batch, StepSampler, first_readable, places, training_loader
 from mpae.training.schedule import steps_per_epoch

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mpae.backbones.hub import fetch
+from mpae.backbones.download import fetch
 from mpae.backbones.vit import FrozenViT, fingerprint_of, is_vit, patch_size_of
 from mpae.backbones.weights import (
     ARCHITECTURES,

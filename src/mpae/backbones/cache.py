@@ -1,6 +1,6 @@
 """Frozen features on disk: a backbone's map of an image never changes, so it is computed once.
 
-One file holds one map, half precision, written beside and renamed: readers never see half a file, two
+One file holds one map, half precision, written to a temporary file and renamed: readers never see half a file, two
 processes may write the same one, and a process that is killed leaves nothing that is read later.
 """
 
@@ -109,13 +109,13 @@ class FeatureCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(prefix=f"{key}.", suffix=".part", dir=path.parent,
-                                             delete=False) as beside:
+                                             delete=False) as temporary:
                 try:
-                    np.save(beside, features)
-                    beside.close()
-                    os.replace(beside.name, path)
+                    np.save(temporary, features)
+                    temporary.close()
+                    os.replace(temporary.name, path)
                 except BaseException:
-                    os.unlink(beside.name)
+                    os.unlink(temporary.name)
                     raise
         except OSError:
             return

@@ -1,4 +1,4 @@
-"""Comparison systems behind the interface of a trained model (`mpae.inference.protocol.PartModel`)."""
+"""Comparison systems behind the interface of a trained model (`mpae.model.protocol.PartModel`)."""
 
 from mpae.baselines.dino_kmeans import DinoKMeans
 

@@ -18,12 +18,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from mpae.backbones.vit import FrozenViT
-from mpae.baselines.clusters import elbow, foreground_clusters, k_means, squared_distances
+from mpae.baselines.clusters import elbow, foreground_clusters
+from mpae.data.loading import Input, read_batches
 from mpae.data.source import ImageSource
 from mpae.errors import MPAEError
-from mpae.inference.protocol import PartMaps
-from mpae.inference.reading import Input, read_batches
-from mpae.inference.samples import spread
+from mpae.evaluation.samples import spread
+from mpae.initial_parts.k_means import k_means, squared_distances
+from mpae.model.protocol import PartMaps
 
 IMAGES = 500  # training images whose patches are clustered
 PATCHES = 100  # patches of each, at random

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from mpae.config import DataSettings
-from mpae.data import celeba, cub, partimagenet
-from mpae.data.folder import FolderImages
+from mpae.data.benchmarks import celeba, cub, partimagenet
+from mpae.data.benchmarks.tables import Tree, check_split
 from mpae.data.source import AnnotatedSource, ImageSource
-from mpae.data.subset import AnnotatedSubset, Pictures, divide
-from mpae.data.tables import Tree, check_split
+from mpae.data.sources.folder import FolderImages
+from mpae.data.sources.subsets import AnnotatedSubset, Pictures, divide
 from mpae.errors import MPAEError
 
 SYNTHETIC_TEST_IMAGES = 200
@@ -86,7 +86,7 @@ def _root(settings: DataSettings) -> str:
 
 
 def _open_synthetic(settings: DataSettings, split: str) -> AnnotatedSource:
-    from mpae.data.synthetic import SyntheticImages
+    from mpae.data.sources.synthetic import SyntheticImages
 
     check_split(split, ("train", "test"), "synthetic")
     count = settings.synthetic_images if split == "train" else SYNTHETIC_TEST_IMAGES

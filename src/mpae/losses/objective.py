@@ -1,4 +1,5 @@
-"""The training target: L = L_r + lambda_p L_p + lambda_s L_s + lambda_d L_d, and what we add: border prior, seeds."""
+"""The training target: L = L_r + lambda_p L_p + lambda_s L_s + lambda_d L_d, and what we add: border prior,
+initial parts."""
 
 from __future__ import annotations
 
@@ -12,11 +13,11 @@ from mpae.config import LossSettings
 from mpae.losses.alternatives import area_loss, batch_presence_loss, concentration_loss
 from mpae.losses.border import border_prior
 from mpae.losses.distribution import entropy_loss, variation_loss
+from mpae.losses.initial_parts import initial_parts_loss
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.losses.precision import at_least_float32
 from mpae.losses.presence import background_loss, foreground_loss
 from mpae.losses.restoration import restoration_loss
-from mpae.losses.seed import seed_loss
 from mpae.losses.semantic import semantic_loss
 
 # Weights of the pixels and of the VGG layers within L_r. Released: 0.1 and (5/32, 5/16, 5/8, 5/4, 5) on plain
@@ -60,13 +61,13 @@ class Objective(nn.Module):
         self.perceptual = perceptual
         self.weights = {name: weight for name, weight in term_weights(settings).items() if weight}
 
-    def forward(self, output: ObjectiveInput, target: Tensor, seeds: Tensor | None = None) -> dict[str, Tensor]:
+    def forward(self, output: ObjectiveInput, target: Tensor, initial_parts: Tensor | None = None) -> dict[str, Tensor]:
         """Every term whose weight is not 0 by its name, before weighting, and the weighted sum as "total".
 
         Args:
             output: the model's output.
             target: (B, 3, H', W'), the input at the restored size, in ImageNet-normalised space.
-            seeds: (B, K+1, h, w), probabilities; without them their term is left out.
+            initial_parts: (B, K+1, h, w), probabilities; without them their term is left out.
         """
         terms: dict[str, Tensor] = {}
         if "restoration" in self.weights:  # VGG in the caller's precision; it is most of the cost
@@ -75,13 +76,13 @@ class Objective(nn.Module):
         similarity = at_least_float32(output.similarity)
         with torch.autocast(similarity.device.type, enabled=False):
             constraints = self._constraints(
-                similarity, at_least_float32(output.descriptors), at_least_float32(output.features), seeds)
+                similarity, at_least_float32(output.descriptors), at_least_float32(output.features), initial_parts)
             terms |= {name: loss() for name, loss in constraints.items() if name in self.weights}
             weighted = (weight * terms[name] for name, weight in self.weights.items() if name in terms)
             return terms | {"total": sum(weighted, start=similarity.new_zeros(()))}
 
     def _constraints(
-        self, similarity: Tensor, descriptors: Tensor, features: Tensor, seeds: Tensor | None
+        self, similarity: Tensor, descriptors: Tensor, features: Tensor, initial_parts: Tensor | None
     ) -> dict[str, Callable[[], Tensor]]:
         settings, reading = self.settings, self.settings.reading
         foreground: dict[str, Callable[[], Tensor]] = {
@@ -99,7 +100,8 @@ class Objective(nn.Module):
             "concentration": lambda: concentration_loss(similarity),
             "border": lambda: border_prior(similarity),
         }
-        return constraints if seeds is None else constraints | {"seed": lambda: seed_loss(similarity, seeds)}
+        return constraints if initial_parts is None else constraints | {
+            "initial_parts": lambda: initial_parts_loss(similarity, initial_parts)}
 
 
 def term_weights(settings: LossSettings) -> dict[str, float]:
@@ -115,4 +117,4 @@ def term_weights(settings: LossSettings) -> dict[str, float]:
     else:
         weights["variation"] = settings.distribution * settings.variation
         weights["entropy"] = settings.distribution * settings.entropy
-    return weights | {"border": settings.border, "seed": settings.seed}
+    return weights | {"border": settings.border, "initial_parts": settings.initial_parts}

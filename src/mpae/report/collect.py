@@ -11,12 +11,12 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mpae.data.augment import make_view
 from mpae.data.source import ImageSource, Picture, UnreadableImage
-from mpae.data.views import make_view
-from mpae.inference.masks import segment
-from mpae.inference.parts import Part
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
+from mpae.prediction.masks import segment
+from mpae.prediction.parts import Part
 
 GALLERY = 8  # pictures of each part
 SIDE_BY_SIDE = 12  # originals with parts and restoration

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from mpae.inference.palette import part_colours
-from mpae.inference.parts import Part
+from mpae.drawing.palette import part_colours
+from mpae.prediction.parts import Part
 from mpae.report.collect import Seen
 
 CROP = 220  # pixels along the side of a gallery picture

@@ -12,19 +12,20 @@ from PIL import Image
 
 from mpae import __version__
 from mpae.data.source import ImageSource
-from mpae.inference.load import load_model
-from mpae.inference.overlay import paint_parts
-from mpae.inference.parts import part_name
+from mpae.drawing.overlay import paint_parts
+from mpae.drawing.palette import part_name
+from mpae.files import write_text
 from mpae.model import MPAE
+from mpae.model.load import load_model
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import Findings, PartUse, Seen, curves, final_evaluations, gather
 from mpae.report.pictures import attention_map, part_crop, swatch
-from mpae.run import Run, write_text
+from mpae.run import Run
 
 TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground": "presence L_f",
           "background": "background L_b", "semantic": "semantic L_s",
           "variation": "variation L_v", "entropy": "entropy L_e", "border": "border prior",
-          "seed": "distance to the seeds", "foreground_share": "share of pixels in parts",
+          "initial_parts": "distance to the initial parts", "foreground_share": "share of pixels in parts",
           "parts_used": "parts used in a batch", "learning_rate": "learning rate"}
 EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
 
@@ -36,12 +37,12 @@ def write_report(run: Run, source: ImageSource, *, model: MPAE | None = None, ag
     mask_ratio = run.config().model.mask_ratio
     findings = gather(model, source, limit, mask_ratio, progress)
     other = gather(load_model(against.folder), source, limit, mask_ratio, progress) if against else None
-    beside = run.report.parent.with_name(".report.part")
-    shutil.rmtree(beside, ignore_errors=True)
-    content = Page(beside, run, findings, against, other).content()
-    write_text(beside / "index.html", render(content))
+    temporary = run.report.parent.with_name(".report.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    content = Page(temporary, run, findings, against, other).content()
+    write_text(temporary / "index.html", render(content))
     shutil.rmtree(run.report.parent, ignore_errors=True)
-    beside.rename(run.report.parent)
+    temporary.rename(run.report.parent)
     return run.report
 
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from mpae.data.augment import make_view
 from mpae.data.source import ImageSource, Picture, UnreadableImage
-from mpae.data.views import make_view
 from mpae.errors import MPAEError
 from mpae.training.schedule import steps_per_epoch
 

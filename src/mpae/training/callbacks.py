@@ -141,7 +141,7 @@ class Recorder(lightning.Callback):
             "model": module.model.trainable_state(),
             "optimizer": trainer.optimizers[0].state_dict(),
             "precision": trainer.precision_plugin.state_dict(),
-            "seeds": module.seeds.state_dict() if module.seeds else {},
+            "initial_parts": module.initial_parts.state_dict() if module.initial_parts else {},
         })
         self.saved_at = self.clock.session
 

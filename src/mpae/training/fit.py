@@ -97,13 +97,13 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
     import lightning
     from lightning.pytorch.loggers import TensorBoardLogger
 
+    from mpae.initial_parts.find import InitialParts
     from mpae.training.batches import StepSampler, training_loader
     from mpae.training.callbacks import Clock, CollapseWatch, Interruption, Recorder, Schedule
     from mpae.training.module import TrainingModule
     from mpae.training.preview import Previewer
     from mpae.training.progress import ShowProgress
     from mpae.training.schedule import steps_per_epoch
-    from mpae.training.seeds import Seeds
 
     training = config.training
     start = state["step"] if state else 0
@@ -111,9 +111,10 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
     if start >= steps:
         log.info("This run is finished: %d of %d steps.", start, steps)
     clock = Clock(state["minutes"] if state else 0.0)
-    seeds = Seeds.load(state.get("seeds")) if state else begin_with_seeds(config, source, model)
+    kept = state.get("initial_parts") or state.get("seeds") if state else None  # "seeds": version 0.1
+    initial_parts = InitialParts.load(kept) if state else begin_with_initial_parts(config, source, model)
     module = TrainingModule(config, model, build_objective(config), start,
-                            state["optimizer"] if state else None, seeds)
+                            state["optimizer"] if state else None, initial_parts)
     schedule = Schedule(config, steps, clock)
     interruption = Interruption(schedule)
     progress = ShowProgress(console, steps, clock, training.max_minutes)
@@ -263,20 +264,20 @@ def with_cache(config: Config, backbone: Any) -> Any:
     return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
 
 
-def begin_with_seeds(config: Config, source: ImageSource, model: MPAE) -> Any:
-    """The seeds of a new run, where the settings want any; and the model set to begin there."""
-    from mpae.training.seeds import find_seeds, look_at
-    from mpae.training.warm_start import IMAGES, warm_start
+def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE) -> Any:
+    """The initial parts of a new run, where the settings want any; and the model set to begin there."""
+    from mpae.initial_parts.find import find_initial_parts, look_at
+    from mpae.initial_parts.warm_start import IMAGES, warm_start
 
     training = config.training
-    if not (config.loss.seed or training.warm_start):
+    if not (config.loss.initial_parts or training.initial_parts):
         return None
     log.info("Looking for parts in the frozen features of the images, to begin with.")
-    seeds = find_seeds(source, model.backbone, config.model.num_parts, model.image_size, training.seed)
-    if seeds is not None and training.warm_start:
+    initial_parts = find_initial_parts(source, model.backbone, config.model.num_parts, model.image_size, training.seed)
+    if initial_parts is not None and training.initial_parts:
         images, frozen = map(torch.cat, zip(*look_at(source, model.backbone, model.image_size, IMAGES), strict=True))
-        warm_start(model, images, frozen, seeds(frozen), training.seed)
-    return seeds if config.loss.seed else None
+        warm_start(model, images, frozen, initial_parts(frozen), training.seed)
+    return initial_parts if config.loss.initial_parts else None
 
 
 def build_objective(config: Config) -> Any:

@@ -11,13 +11,13 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from mpae.config import Config
+from mpae.distributed import gather_items
 from mpae.errors import MPAEError
-from mpae.inference.processes import gathered
+from mpae.initial_parts.find import InitialParts
 from mpae.losses.objective import Objective
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.training.batches import Batch
-from mpae.training.seeds import Seeds
 
 GO_ON = ("the last good checkpoint stays. Try a lower training.learning_rate, more training.warmup_steps, or "
          "precision 32-true.")
@@ -27,12 +27,12 @@ class TrainingModule(lightning.LightningModule):
     """Model, objective and optimiser; `step` counts over all sessions of the run."""
 
     def __init__(self, config: Config, model: MPAE, objective: Objective, step: int = 0,
-                 optimizer_state: dict | None = None, seeds: Seeds | None = None):
+                 optimizer_state: dict | None = None, initial_parts: InitialParts | None = None):
         super().__init__()
         self.settings = config
         self.model = model
         self.objective = objective
-        self.seeds = seeds
+        self.initial_parts = initial_parts
         self.step = step
         self.optimizer_state = optimizer_state
         self.rate = 0.0  # the learning rate of the present step
@@ -55,7 +55,8 @@ class TrainingModule(lightning.LightningModule):
         mask = self.step_mask(len(images)).to(images.device)  # (B, N)
         frozen = self.model.backbone(images)  # (B, E, h, w)
         output = self.model(images, mask, frozen)
-        terms: dict[str, Tensor] = self.objective(output, output.target, self.seeds(frozen) if self.seeds else None)
+        initial_parts = self.initial_parts(frozen) if self.initial_parts else None  # (B, K+1, h, w)
+        terms: dict[str, Tensor] = self.objective(output, output.target, initial_parts)
         self._note(terms, part_counts(output.similarity), batch.skipped)
         check_finite(self.figures, self.step + 1)
         return terms["total"]
@@ -70,7 +71,7 @@ class TrainingModule(lightning.LightningModule):
             sums = torch.cat([losses, counts, counts.new_tensor([len(skipped)])])
             distributed.all_reduce(sums)
             losses, counts = sums[: len(losses)] / processes, sums[len(losses) : -1]
-            skipped = dict(gathered(list(skipped.items()))) if sums[-1] else skipped
+            skipped = dict(gather_items(list(skipped.items()))) if sums[-1] else skipped
         self.figures = dict(zip(terms, losses.tolist(), strict=True)) | part_usage(counts)
         self.skipped = skipped
 

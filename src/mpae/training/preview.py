@@ -9,12 +9,12 @@ import torch
 from PIL import Image, ImageOps
 from torch.nn import functional
 
+from mpae.data.augment import make_view
 from mpae.data.source import ImageSource, Picture
-from mpae.data.views import make_view
-from mpae.inference.overlay import paint_parts, preview_grid
+from mpae.drawing.overlay import paint_parts, preview_grid
+from mpae.files import write_atomically
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
-from mpae.run import write_beside
 from mpae.training.batches import first_readable
 
 CELL = 240  # pixels along the longer side of a picture
@@ -54,7 +54,7 @@ class Previewer:
 
     def save(self, model: MPAE, path: Path) -> None:
         picture = self.draw(model)
-        write_beside(path, lambda beside: picture.save(beside, format="PNG"))
+        write_atomically(path, lambda temporary: picture.save(temporary, format="PNG"))
 
 
 def fitted(picture: Picture) -> Image.Image:

@@ -1,0 +1,5 @@
+"""`python -m mpae.cli`, for torchrun."""
+
+from mpae.cli.app import main
+
+main()

@@ -1,0 +1,27 @@
+"""`mpae export`: the model as an ONNX file for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from mpae.errors import MPAEError
+from mpae.hub import run_folder
+
+
+def export_verb(run: Path, file: Path, int8: bool, overwrite: bool, out: Console) -> None:
+    from mpae.export.onnx import export_onnx
+    from mpae.model.load import load_model
+
+    if file.suffix.lower() != ".onnx":
+        raise MPAEError(f"'{file}' does not end in .onnx, the only format that mpae exports to.")
+    if file.is_dir():
+        raise MPAEError(f"'{file}' is a folder; give the name of a file.")
+    if file.exists() and not overwrite:
+        raise MPAEError(f"'{file}' exists already; replace it with --overwrite, or choose another name.")
+    done = export_onnx(load_model(run_folder(run)), file, int8=int8)
+    out.print(f"Wrote {done.file} ({done.megabytes:.0f} MB).", highlight=False, soft_wrap=True)
+    out.print(f"ONNX Runtime gives the labels of mpae on {done.exact_agreement:.3%} of pixels.", highlight=False)
+    if int8:
+        out.print(f"With int8, as written: on {done.agreement:.3%} of pixels.", highlight=False)

@@ -1,0 +1,100 @@
+"""`mpae show`: a quick look at the parts of one image, in the terminal and as one PNG."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, PngImagePlugin
+from rich.color import Color
+from rich.console import Console
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+
+from mpae.data.sources.in_memory import iterate_pictures
+from mpae.drawing.overlay import overlay, paint_parts, viewing_size
+from mpae.drawing.palette import part_colours
+from mpae.errors import MPAEError
+from mpae.files import write_atomically
+from mpae.hub import run_folder
+from mpae.prediction.parts import Parts
+
+UPPER_HALF = "▀"  # one character is two pixels: the colour of the letter above, of the paper below
+SIGNATURE = "mpae show"  # in a PNG that may be replaced by the next one
+
+
+def show_verb(run: Path, image: Path, out_file: Path | None, console: Console) -> None:
+    from mpae.model.load import load_model
+    from mpae.prediction.predictor import PartPredictor
+
+    if image.is_dir():
+        raise MPAEError(f"'{image}' is a folder; `mpae show` takes one image, `mpae predict` takes folders.")
+    picture = next(iterate_pictures(image))
+    file = out_file or png_file(image)
+    check_replaceable(file)
+    parts = next(PartPredictor(load_model(run_folder(run))).predict([picture]))
+    view = picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC)
+    drawn = overlay(view, parts.mask)
+    write_png(file, drawn)
+    if console.is_terminal and console.color_system is not None and not console.no_color:
+        painted = paint_parts(picture.image, parts.mask)
+        # Under the picture go the table, its frame, the file's name and the prompt.
+        rows = max(10, console.height - len(parts.present) - 7)
+        console.print(half_blocks(painted, console.width, rows))
+    console.print(parts_table(parts))
+    console.print(f"{file}", highlight=False, soft_wrap=True)
+
+
+def half_blocks(image: Image.Image, columns: int, rows: int) -> Text:
+    """A picture in coloured characters, as large as fits."""
+    factor = min(columns / image.width, 2 * rows / image.height)
+    width, height = max(1, int(image.width * factor)), max(2, int(image.height * factor) // 2 * 2)
+    pixels = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)).tolist()
+    lines = []
+    for upper, lower in zip(pixels[::2], pixels[1::2], strict=True):
+        pairs = zip(upper, lower, strict=True)
+        lines.append(Text.assemble(*((UPPER_HALF, Style(color=Color.from_rgb(*above), bgcolor=Color.from_rgb(*below)))
+                                     for above, below in pairs)))
+    return Text("\n").join(lines)
+
+
+def parts_table(parts: Parts) -> Table | str:
+    """Colour, name, area and confidence of each part that the image shows."""
+    if not parts.present:
+        return "This image shows no parts."
+    colours = part_colours(parts.num_parts).tolist()
+    table = Table(header_style="bold")
+    table.add_column("part")
+    table.add_column("area", justify="right")
+    table.add_column("confidence", justify="right")
+    for part in parts.present:
+        swatch = Text("██ ", Style(color=Color.from_rgb(*colours[part.index - 1])))
+        table.add_row(swatch + Text(part.name, "default"), f"{part.share:.1%}", f"{part.confidence:.0%}")
+    return table
+
+
+def png_file(image: Path) -> Path:
+    """Beside the image; in the current folder where nothing can be written there."""
+    name = f"{image.stem}-parts.png"
+    return image.with_name(name) if os.access(image.parent, os.W_OK) else Path(name)
+
+
+def check_replaceable(file: Path) -> None:
+    """What an earlier `mpae show` wrote is replaced, a file of the user's own is not."""
+    if not os.path.lexists(file):
+        return
+    try:
+        with Image.open(file, formats=["PNG"]) as found:
+            if found.info.get("Software") == SIGNATURE:
+                return
+    except Exception:  # whatever it is, it is not ours
+        pass
+    raise MPAEError(f"'{file}' exists and was not made by `mpae show`; choose another file with --out FILE.")
+
+
+def write_png(file: Path, picture: Image.Image) -> None:
+    info = PngImagePlugin.PngInfo()
+    info.add_text("Software", SIGNATURE)
+    write_atomically(file, lambda temporary: picture.save(temporary, format="PNG", pnginfo=info))

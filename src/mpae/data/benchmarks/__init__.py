@@ -1,0 +1,1 @@
+"""Benchmarks: their folder trees, splits and annotation. Only evaluation opens annotation."""

@@ -1,5 +1,0 @@
-"""Pictures that the program draws itself, with exact part masks and keypoints."""
-
-from mpae.data.synthetic.source import SyntheticImages
-
-__all__ = ["SyntheticImages"]

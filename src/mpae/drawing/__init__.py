@@ -1,0 +1,1 @@
+"""Pictures to look at: colours of parts, overlays, contingency tables."""

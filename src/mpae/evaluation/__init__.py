@@ -1,0 +1,1 @@
+"""A model against a benchmark: figures, beside those of the paper."""

@@ -1,0 +1,88 @@
+"""Coordinates for initial_parts: directions of frozen features that tell parts apart, not images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as nnf
+from torch import Tensor
+
+from mpae.initial_parts.clusters import clusters
+
+DIRECTIONS = 96  # principal directions of centred features that are kept, each divided by the root of its deviation
+ROUGH = 8  # parts that show what changes with the image
+LEAST = 0.02  # wandering, against its mean over directions, below which it does not lengthen one any more
+SHARPNESS = 50.0  # from squared distances between unit features to logits
+CHUNK = 64  # images at once
+
+
+def unit_tokens(maps: Tensor) -> Tensor:
+    """(n, E, h, w) -> (n, N, E) of unit length."""
+    return nnf.normalize(maps.flatten(2).transpose(1, 2), dim=2)
+
+
+def centred(tokens: Tensor, logit: Tensor) -> Tensor:
+    """Tokens (B, N, E) without the mean of their image's foreground, whose log odds are (B, N)."""
+    share = logit.sigmoid()[:, :, None]
+    return tokens - (tokens * share).sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True).clamp_min(1e-3)
+
+
+def nearness(points: Tensor, centres: Tensor) -> Tensor:
+    """(.., q) and (n, q) -> (.., n): logits that fall with the squared distance, up to a constant of each point."""
+    return SHARPNESS * (points @ centres.T - centres.square().sum(dim=1) / 2)
+
+
+def principal_directions(tokens: Tensor, logit: Tensor) -> Tensor:
+    """Of centred foreground features, each divided by the root of its deviation: (E, q)."""
+    second = sum(((points := centred(part.float(), its)[its > 0]).T @ points
+                  for part, its in zip(tokens.split(CHUNK), logit.split(CHUNK), strict=True)),
+                 start=torch.zeros(tokens.shape[2], tokens.shape[2]))
+    values, vectors = torch.linalg.eigh(second)  # rising
+    values, vectors = values[-DIRECTIONS:].clamp_min(1e-12), vectors[:, -DIRECTIONS:]
+    return vectors / (values / values[-1]) ** 0.25
+
+
+def coordinates(tokens: Tensor, logit: Tensor, directions: Tensor) -> Tensor:
+    """Centred features along directions (E, q): (n, N, q)."""
+    return in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)
+
+
+def evened(points: Tensor, inside: Tensor, seed: int) -> Tensor:
+    """What makes coordinates shorter as far as the means of rough parts wander in them between images: (q, q).
+
+    Within-class covariance normalisation, it is called where classes are known.
+
+    Args:
+        points: (n, N, q).
+        inside: (n, N) bool, the foreground.
+    """
+    rough = clusters(points[inside], ROUGH, seed, restarts=2)
+    wandering = between_images(points, nearness(points, rough).argmax(2), inside, ROUGH)  # (q, q)
+    values, vectors = torch.linalg.eigh(wandering)
+    shorten = vectors / (values / values.mean() + LEAST).sqrt() @ vectors.T  # (q, q)
+    return shorten * points[inside].norm() / (points[inside] @ shorten).norm()  # the mean square stays
+
+
+def between_images(points: Tensor, labels: Tensor, inside: Tensor, number: int) -> Tensor:
+    """How the mean of a cluster within an image differs from its mean over all: covariance (q, q).
+
+    Args:
+        points: (n, N, q).
+        labels: (n, N) cluster of each patch.
+        inside: (n, N) bool, the patches that count; images with less than two of a cluster are left out.
+    """
+    member = nnf.one_hot(labels, number).float() * inside[:, :, None]  # (n, N, number)
+    count = member.sum(dim=1)  # (n, number)
+    means = torch.einsum("bnk,bnq->bkq", member, points) / count.clamp_min(1)[:, :, None]
+    weight = count * (count >= 2)
+    centre = (means * weight[:, :, None]).sum(dim=0) / weight.sum(dim=0).clamp_min(1)[:, None]
+    away = (means - centre).flatten(0, 1)  # (n*number, q)
+    weight = weight.flatten()
+    return (away * weight[:, None]).T @ away / weight.sum().clamp_min(1)
+
+
+def in_chunks(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """A function of images, CHUNK at a time and in single precision: what it makes on the way is large."""
+    pieces = zip(*(tensor.split(CHUNK) for tensor in tensors), strict=True)
+    return torch.cat([function(*(piece.float() for piece in group)) for group in pieces])

@@ -1,0 +1,1 @@
+"""From images to parts, and the files that are written of them."""

@@ -1,0 +1,139 @@
+"""The folder that `mpae predict` writes: its layout, whose it is, and whether it is finished.
+
+DIR/
+  predictions.json      the run and the settings these predictions come from
+  masks/                indexed PNGs at each image's own size: 0 background, 1..K parts
+  overlays/             parts painted over the photo, with a legend
+  parts.jsonl           one line an image: parts present with area, centre, box, confidence
+  coco.json             the masks as COCO annotations
+  descriptors.npz       names (n,), descriptors (n, K, C), present (n, K)
+  probabilities/        on request: (K+1, H, W) float16 an image, background last
+  skipped.txt           images that could not be read, and why
+  .unfinished/          the journal of a prediction that is not complete
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpae.errors import MPAEError
+from mpae.files import cannot_write, write_text
+
+FORMAT = 1
+KINDS = ("masks", "overlays", "parts", "coco", "descriptors", "probabilities")
+DEFAULT_KINDS = KINDS[:-1]
+WAY_OUT = "choose another folder or overwrite it with --overwrite"
+
+
+class PredictionFolder:
+    """Paths of a prediction, and its manifest."""
+
+    def __init__(self, folder: str | Path):
+        self.folder = Path(folder)
+        self.manifest = self.folder / "predictions.json"
+        self.masks = self.folder / "masks"
+        self.overlays = self.folder / "overlays"
+        self.probabilities = self.folder / "probabilities"
+        self.parts = self.folder / "parts.jsonl"
+        self.coco = self.folder / "coco.json"
+        self.descriptors = self.folder / "descriptors.npz"
+        self.skipped = self.folder / "skipped.txt"
+        self.unfinished = self.folder / ".unfinished"
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def prepare(self, settings: Mapping[str, Any], names: Sequence[str], overwrite: bool) -> dict[str, Any] | None:
+        """Make the folder ready to be written to or gone on with, or refuse to.
+
+        Args:
+            settings: what the predictions depend on, as plain data; `run` is the fingerprint of the model.
+        Returns:
+            None; or, if the predictions of these images are complete, their number and the skipped ones.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            occupied = any(self.folder.iterdir())
+            if occupied and overwrite:
+                self.clear()
+        except (FileExistsError, NotADirectoryError):
+            raise MPAEError(f"'{self}' is a file; give a folder for the predictions.") from None
+        except OSError as error:
+            raise cannot_write(self.folder, error) from None
+        if occupied and not overwrite:
+            found = self._read_manifest()
+            self._check_same(found, settings)
+            if found.get("complete"):
+                if found["complete"]["names"] != digest(names):
+                    raise MPAEError(f"'{self}' holds the finished predictions of other images; {WAY_OUT}.")
+                return found["complete"]
+            self._remove_leftovers()
+            return None
+        self._write_manifest(settings, complete=None)
+        return None
+
+    def finish(self, settings: Mapping[str, Any], names: Sequence[str], images: int,
+               skipped: Sequence[tuple[str, str]]) -> None:
+        """All is written: the journal goes."""
+        self._write_manifest(settings, {"names": digest(names), "images": images, "skipped": skipped})
+        shutil.rmtree(self.unfinished, ignore_errors=True)
+
+    def clear(self) -> None:
+        """Remove predictions of mpae, and nothing else that lies in the folder."""
+        try:
+            self._read_manifest()
+        except MPAEError:
+            return  # a coco.json or a folder `masks` that somebody else made
+        for folder in (self.masks, self.overlays, self.probabilities, self.unfinished):
+            shutil.rmtree(folder, ignore_errors=True)
+        for path in (self.parts, self.coco, self.descriptors, self.skipped, self.manifest):
+            path.unlink(missing_ok=True)
+
+    def _read_manifest(self) -> dict[str, Any]:
+        if not self.manifest.exists():
+            raise MPAEError(f"'{self}' is not empty and holds no predictions of mpae; {WAY_OUT}.")
+        try:
+            found = json.loads(self.manifest.read_bytes())
+        except (OSError, ValueError):
+            found = None
+        if not isinstance(found, dict) or not isinstance(found.get("settings"), dict):
+            raise MPAEError(f"'{self.manifest}' was not written by mpae; {WAY_OUT}.")
+        return found
+
+    def _check_same(self, found: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
+        if found.get("format") != FORMAT:
+            raise MPAEError(f"'{self}' holds predictions of another version of mpae; {WAY_OUT}.")
+        if found["settings"].get("run") != settings["run"]:
+            raise MPAEError(f"'{self}' holds the predictions of another run; {WAY_OUT}.")
+        for key, value in settings.items():
+            there = found["settings"].get(key)
+            if there != value:
+                raise MPAEError(f"'{self}' holds predictions with {key} = {_plain(there)}, not {_plain(value)}; "
+                                f"{WAY_OUT}.")
+
+    def _write_manifest(self, settings: Mapping[str, Any], complete: Mapping[str, Any] | None) -> None:
+        content = {"format": FORMAT, "settings": dict(settings), "complete": complete}
+        write_text(self.manifest, json.dumps(content, indent=2) + "\n")
+
+    def _remove_leftovers(self) -> None:
+        """Files that a kill has kept from being renamed to their place."""
+        for folder in (self.masks, self.overlays, self.probabilities):
+            for path in folder.rglob(".*.part"):
+                path.unlink(missing_ok=True)
+
+
+def digest(names: Iterable[str]) -> str:
+    """A fingerprint of a list of names."""
+    state = hashlib.blake2b(digest_size=16)
+    for name in names:
+        state.update(name.encode("utf-8", "surrogatepass") + b"\0")
+    return state.hexdigest()
+
+
+def _plain(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

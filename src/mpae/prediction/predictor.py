@@ -1,0 +1,231 @@
+"""From pictures to parts: one after the other in memory, or a whole source into a folder.
+
+Into a folder, processes decode pictures ahead of the network, and threads make and write the files behind it.
+Queues are bounded, so memory does not depend on the number of images.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from mpae.backbones.vit import FEW
+from mpae.data.augment import make_view
+from mpae.data.loading import Input, Unreadable, read_batches
+from mpae.data.source import ImageSource, Picture
+from mpae.distributed import gather_items, on_first_process, rank_and_size
+from mpae.errors import MPAEError
+from mpae.model.protocol import PartModel
+from mpae.prediction import writers
+from mpae.prediction.coco import encode_labels, write_coco
+from mpae.prediction.folder import DEFAULT_KINDS, KINDS, PredictionFolder
+from mpae.prediction.journal import Journal, JournalWriter, Record
+from mpae.prediction.masks import MAX_PARTS, probabilities, segment
+from mpae.prediction.output_paths import output_names
+from mpae.prediction.parts import Parts
+
+Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
+
+
+class PartPredictor:
+    """A model that finds the parts of pictures of any size."""
+
+    def __init__(self, model: PartModel, *, flip: bool = False, device: torch.device | str = "cpu"):
+        """``flip`` averages the logits of the picture and of its mirror image; it takes twice the time."""
+        if model.num_parts > MAX_PARTS:
+            raise MPAEError(f"The model has {model.num_parts} parts, and a mask has room for {MAX_PARTS}; "
+                            f"train one with fewer.")
+        self.model, self.flip, self.device = model, flip, torch.device(device)
+
+    def predict(self, pictures: Iterable[Picture], *, batch_size: int = 16,
+                with_probabilities: bool = False) -> Iterator[Parts]:
+        """The parts of each picture, at its own size; pictures are taken as they are needed."""
+        pictures = iter(pictures)
+        while batch := list(islice(pictures, batch_size)):
+            pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
+            logits, descriptors = self.describe(np.stack(pixels))
+            for picture, logit, descriptor in zip(batch, logits, descriptors, strict=True):
+                size = picture.image.size
+                mask, present = segment(logit, size)
+                maps = probabilities(logit, size) if with_probabilities else None
+                yield Parts(picture.name, mask, present, descriptor, maps)
+
+    @torch.inference_mode()
+    def describe(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(B, S, S, 3) uint8 -> logits (B, K+1, h, w), background last, and descriptors (B, K, C), float32."""
+        images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
+        few = FEW if self.device.type == "cpu" else len(images)
+        found = [self._describe(some) for some in images.split(few)]
+        logits, descriptors = (torch.cat(each) for each in zip(*found, strict=True))
+        return _to_numpy(logits), _to_numpy(descriptors[:, :-1])
+
+    def _describe(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        logits, descriptors = self.model.describe(images)
+        if self.flip:
+            mirrored = self.model.describe(images.flip(-1))
+            logits = (logits + mirrored.logits.flip(-1)) / 2
+            descriptors = (descriptors + mirrored.descriptors) / 2
+        return logits, descriptors
+
+
+@dataclass(frozen=True)
+class FolderPrediction:
+    """What `predict_folder` did."""
+
+    folder: PredictionFolder
+    images: int  # whose predictions are in the folder
+    new: int  # of them by this call
+    skipped: list[tuple[str, str]] = field(repr=False)  # name and reason of images that could not be read
+    seconds: float
+
+
+def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
+                   write: Sequence[str] = DEFAULT_KINDS, flip: bool = False, batch_size: int = 16,
+                   workers: int = 0, overwrite: bool = False, device: torch.device | str = "cpu",
+                   progress: Progress | None = None) -> FolderPrediction:
+    """Write the parts of all images of a source into a folder; go on if a call before was stopped.
+
+    Args:
+        run: fingerprint of the model; predictions of another one are not gone on with.
+        origin: where the images come from; likewise.
+        write: what to write, of `KINDS`; `mpae.prediction.folder` describes each.
+        workers: processes that read and decode ahead of the model.
+        progress: called with "predict", images done by this call, and images it has to do.
+
+    Where torch.distributed runs, each process takes its share of the images.
+    """
+    start = time.perf_counter()
+    predictor = PartPredictor(model, flip=flip, device=device)
+    kinds = _checked_kinds(write)
+    settings = {"run": run, "origin": origin, "write": kinds, "flip": flip, "num_parts": model.num_parts,
+                "image_size": model.image_size}
+    folder, files = PredictionFolder(out), output_names(source.names)
+    found = on_first_process(lambda: _begin(folder, settings, source.names, files, overwrite))
+    if isinstance(found, dict):
+        skipped = [(name, reason) for name, reason in found["skipped"]]
+        return FolderPrediction(folder, found["images"], 0, skipped, time.perf_counter() - start)
+    rank, processes = rank_and_size()
+    job = _Job(predictor, source, folder, files, kinds, batch_size, workers, progress or _silent)
+    unreadable = sorted(gather_items(job.run(found[rank::processes], rank)))
+    skipped = [(source.names[index], reason) for index, reason in unreadable]
+    images = on_first_process(lambda: _assemble(folder, settings, source.names, files, skipped))
+    return FolderPrediction(folder, images, len(found) - len(skipped), skipped, time.perf_counter() - start)
+
+
+def _checked_kinds(write: Sequence[str]) -> list[str]:
+    unknown = [kind for kind in write if kind not in KINDS]
+    if unknown or not write:
+        found = f"Cannot write '{', '.join(unknown)}'" if unknown else "Nothing is to be written"
+        raise MPAEError(f"{found}; choose from: {', '.join(KINDS)}.")
+    return [kind for kind in KINDS if kind in write]
+
+
+def _begin(folder: PredictionFolder, settings: dict[str, Any], names: Sequence[str], files: Sequence[str],
+           overwrite: bool) -> list[int] | dict[str, Any]:
+    """Indices of the images that are to be done; or, where all is done, what the manifest says of it."""
+    complete = folder.prepare(settings, names, overwrite)
+    return complete or Journal(folder.unfinished, names, files).undone()
+
+
+@dataclass
+class _Job:
+    """The images of this process, from reading to the journal."""
+
+    predictor: PartPredictor
+    source: ImageSource
+    folder: PredictionFolder
+    files: Sequence[str]  # output name of each image
+    kinds: Sequence[str]
+    batch_size: int
+    workers: int
+    progress: Progress
+
+    def run(self, indices: Sequence[int], rank: int) -> list[tuple[int, str]]:
+        """Predict these images; returns index and reason of those that could not be read."""
+        skipped: list[tuple[int, str]] = []
+        pending: deque[tuple[Future[Record], np.ndarray]] = deque()
+        journal = JournalWriter(self.folder.unfinished, rank)
+        pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1))
+        done = 0
+
+        def settle(leave: int) -> None:
+            nonlocal done
+            while len(pending) > leave:
+                future, descriptors = pending.popleft()
+                journal.append(future.result(), descriptors if "descriptors" in self.kinds else None)
+                done += 1
+                self.progress("predict", done + len(skipped), len(indices))
+
+        try:
+            for batch in self._batches(indices):
+                skipped += [(item.index, item.reason) for item in batch if isinstance(item, Unreadable)]
+                pending += self._predict([item for item in batch if isinstance(item, Input)], pool)
+                settle(leave=2 * self.batch_size)
+            settle(leave=0)
+        finally:
+            pool.shutdown(cancel_futures=True)
+            journal.close()
+        return skipped
+
+    def _batches(self, indices: Sequence[int]) -> Iterator[list[Input | Unreadable]]:
+        return read_batches(self.source, indices, self.predictor.model.image_size, self.batch_size,
+                            self.workers, with_view="overlays" in self.kinds)
+
+    def _predict(self, inputs: list[Input],
+                 pool: ThreadPoolExecutor) -> Iterator[tuple[Future[Record], np.ndarray]]:
+        if inputs:
+            logits, descriptors = self.predictor.describe(np.stack([item.pixels for item in inputs]))
+            for item, logit, descriptor in zip(inputs, logits, descriptors, strict=True):
+                yield pool.submit(self._write, item, logit), descriptor
+
+    def _write(self, item: Input, logits: np.ndarray) -> Record:
+        """Make and write the files of one image; returns what the tables need of it."""
+        folder, file = self.folder, self.files[item.index]
+        mask, present = segment(logits, item.size)
+        record: Record = {"name": self.source.names[item.index], "file": file, "width": item.size[0],
+                          "height": item.size[1], "parts": [part.as_dict() for part in present]}
+        if "masks" in self.kinds:
+            writers.write_mask(folder.masks / f"{file}.png", mask, len(logits) - 1)
+        if "overlays" in self.kinds and item.view is not None:
+            writers.write_overlay(folder.overlays / f"{file}.jpg", Image.fromarray(item.view), mask)
+        if "probabilities" in self.kinds:
+            writers.write_probabilities(folder.probabilities / f"{file}.npz", logits, item.size)
+        if "coco" in self.kinds:
+            record["runs"] = encode_labels(mask)
+        return record
+
+
+def _assemble(folder: PredictionFolder, settings: dict[str, Any], names: Sequence[str], files: Sequence[str],
+              skipped: list[tuple[str, str]]) -> int:
+    """Put the tables together from the journals; returns the number of images in them."""
+    journal = Journal(folder.unfinished, names, files)
+    num_parts, kinds = settings["num_parts"], settings["write"]
+    if "parts" in kinds:
+        writers.write_parts_table(folder.parts, journal)
+    if "coco" in kinds:
+        write_coco(folder.coco, journal, num_parts)
+    if "descriptors" in kinds:
+        writers.write_descriptors(folder.descriptors, journal, num_parts)
+    writers.write_skipped(folder.skipped, skipped)
+    folder.finish(settings, names, len(journal), skipped)
+    return len(journal)
+
+
+def _to_numpy(values: Tensor) -> np.ndarray:
+    return values.float().cpu().numpy()
+
+
+def _silent(task: str, done: int, total: int) -> None:
+    pass

@@ -1,0 +1,1 @@
+"""Learning the parts: the loop, its batches, previews and checkpoints."""

@@ -1,1 +1,0 @@
-"""What each verb of the command does once its words are parsed."""
