@@ -32,8 +32,8 @@ def test_gradcheck():
     assert torch.autograd.gradcheck(lambda x: initial_parts_loss(x.softmax(1), initial_parts), logits)
 
 
-def test_the_objective_has_the_term_where_there_are_seeds():
-    objective = Objective(LossSettings(restoration=0, seed=3.0), 2, None)
+def test_the_objective_has_the_term_where_training_began_with_parts():
+    objective = Objective(LossSettings(restoration=0, initial_parts=3.0), 2, None)
     image = torch.zeros(2, 3, 8, 8)
     output = MPAEOutput(maps(2, 4, 5, 5).float(), torch.randn(2, 4, 6), torch.randn(2, 6, 5, 5), image, image)
     initial_parts = maps(2, 4, 5, 5).float()
