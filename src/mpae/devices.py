@@ -1,0 +1,28 @@
+"""Where tensors live: the device that a name asks for."""
+
+from __future__ import annotations
+
+import torch
+
+from mpae.errors import MPAEError
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device of this name; `auto` is a GPU by CUDA where there is one, else the CPU.
+
+    An Apple GPU (`mps`) is taken where it is asked for by name: torch has not all operations for it.
+
+    >>> choose_device("cpu")
+    device(type='cpu')
+    """
+    if name not in DEVICES:
+        raise MPAEError(f"Unknown device '{name}'; choose one of: {', '.join(DEVICES)}.")
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name == "auto":
+        return torch.device("cuda" if there["cuda"] else "cpu")
+    if not there[name]:
+        found = ", ".join(device for device, usable in there.items() if usable)
+        raise MPAEError(f"There is no device '{name}' here that torch can use; choose auto or one of: {found}.")
+    return torch.device(name)
