@@ -15,12 +15,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mpae.config import (
+    ON_DATASET,
     PRESETS,
     Config,
     all_settings,
     from_run,
     load,
     nearest_multiples,
+    origins,
     parse_assignment,
     resolve,
 )
@@ -57,9 +59,51 @@ def test_defaults_preset_file_and_overrides_in_this_order(tmp_path: Path) -> Non
     assert (merged.model.dim, merged.loss.border) == (64, 2.0)  # one of the overrides, one of the preset
 
 
+def test_a_preset_has_values_for_a_dataset_which_file_and_flags_replace(tmp_path: Path) -> None:
+    assert resolve("paper").data.image_size == 224
+    assert resolve("paper", None, {"data.dataset": "cub"}).data.image_size == 448
+    file = write(tmp_path, "preset: paper\ndata: {dataset: partimagenet-seg}\ntraining: {epochs: 7}\n")
+    config = resolve(None, file)
+    assert (config.training.epochs, config.training.group_size, config.backbone.name) == (7, 64, "dinov2-vitb14-reg")
+    assert resolve(None, file, {"data.dataset": "celeba"}).training.group_size == 8
+    assert resolve(None, file, {"training.group_size": 16}).training.group_size == 16
+    assert resolve("laptop", file).backbone.name == "bundled"  # the flag --preset wins over the file's
+
+
+def test_the_origin_of_every_value_is_known(tmp_path: Path) -> None:
+    file = write(tmp_path, "preset: paper\ndata: {dataset: cub}\nmodel: {num_parts: 4}\n")
+    found = origins(None, file, {"training.epochs": 3, "training": {"seed": 5}})
+    assert list(found) == [name for name, _ in all_settings()]
+    expected = {"data.image_size": "preset paper on cub", "backbone.name": "preset paper", "model.num_parts": str(file),
+                "training.epochs": "command line", "training.seed": "command line", "model.dim": "default"}
+    assert {name: found[name] for name in expected} == expected
+    with pytest.raises(MPAEError, match=r"Unknown option 'model\.dimm'"):
+        origins("paper", None, {"model.dimm": 3})
+
+
+@pytest.mark.parametrize(("dataset", "epochs", "drops"), [
+    ("cub", 100, (80, 90)), ("celeba", 20, (15, 18)), ("partimagenet-ood", 70, (50, 60)),
+    ("partimagenet-seg", 70, (50, 60))])
+def test_the_rate_drops_after_the_released_epochs(dataset: str, epochs: int, drops: tuple[int, int]) -> None:
+    config = resolve("paper", None, {"data.dataset": dataset})
+    training = config.training
+    assert (training.epochs, config.learning_rate(), training.batch_size) == (epochs, 5e-4, 64)
+    assert (training.decay, training.clip_norm) == (0.2, 2.0)
+    for steps in (1, 7, 93, 94, 232, 320, 713):  # of an epoch; a share that is rounded would miss the epoch's first
+        for share, epoch in zip(training.milestones, drops, strict=True):
+            assert (epoch * steps - 1) / (epochs * steps) < share <= epoch * steps / (epochs * steps)
+
+
+@pytest.mark.parametrize("text", ["preset: phone", "preset: [paper]", "preset: 7"])
+def test_a_file_with_an_unknown_preset(tmp_path: Path, text: str) -> None:
+    with pytest.raises(MPAEError, match=r"^Unknown preset '.*'; choose one of: paper, laptop\.$"):
+        resolve(None, write(tmp_path, text))
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 def test_presets_are_settings(preset: str) -> None:
-    assert set(PRESETS[preset]) <= {name for name, _ in all_settings()}
+    values = [PRESETS[preset], *ON_DATASET.get(preset, {}).values()]
+    assert all(set(each) <= {name for name, _ in all_settings()} for each in values)
     resolve(preset)
 
 

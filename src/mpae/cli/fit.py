@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from mpae.config import Config, default_preset, parse_assignment, resolve
+from mpae.config import Config, parse_assignment, resolve
 from mpae.data.catalogue import open_annotated, open_images
 from mpae.errors import MPAEError
 from mpae.run import Run
@@ -41,12 +41,12 @@ def settings_of(out: Path | None, preset: str | None, config_file: Path | None, 
                 resume: bool) -> Config:
     """A resumed run keeps its own settings; what is given on top is checked against them later."""
     if not resume:
-        return resolve(preset or default_preset(), config_file, overrides)
+        return resolve(preset, config_file, overrides)
     if out is None:
         raise MPAEError("--resume needs --out RUN: the run folder to go on with.")
     stored = Run.open(out).config()
     if preset or config_file:
-        return resolve(preset or default_preset(), config_file, overrides)
+        return resolve(preset, config_file, overrides)
     return stored.with_values(overrides)
 
 
