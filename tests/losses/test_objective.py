@@ -1,11 +1,12 @@
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 import torch
 
 from mpae.config import LossSettings
 from mpae.losses import alternatives, border, distribution, presence, restoration, semantic
-from mpae.losses.objective import Objective
+from mpae.losses.objective import LOSSES, SHORT_TITLES, TITLES, Loss, Objective
 from mpae.losses.perceptual import PerceptualNetwork
 
 EVERY_TERM = {"restoration", "pixel", "perceptual", "foreground", "background", "semantic", "variation",
@@ -141,3 +142,28 @@ def test_concentration_takes_the_place_of_variation_and_entropy(network):
     terms = Objective(settings, 2, network)(output, target)
     assert set(terms) == {"concentration", "total"}
     torch.testing.assert_close(terms["total"], 0.5 * alternatives.concentration_loss(output.similarity))
+
+
+def test_every_loss_is_weighed_by_settings_that_exist():
+    for loss in LOSSES:
+        for name in loss.weight:
+            assert isinstance(getattr(LossSettings(), name), float), f"config.LossSettings lacks {name}"
+        if loss.form is not None:
+            assert loss.form[1] in get_args(LossSettings.model_fields[loss.form[0]].annotation)
+
+
+def test_a_line_in_the_registry_is_all_that_a_loss_needs(monkeypatch):
+    added = Loss("mass", "mass of the first part", "mass", ("border",), lambda step: step.similarity[:, 0].mean())
+    monkeypatch.setattr("mpae.losses.objective.LOSSES", (*LOSSES, added))
+    output, target = random_output(), torch.randn(4, 3, 20, 16)
+    settings = LossSettings(restoration=0, presence=0, semantic=0, distribution=0, border=3.0)
+    terms = Objective(settings, 2, None)(output, target)
+    assert set(terms) == {"border", "mass", "total"}
+    torch.testing.assert_close(terms["total"], 3 * terms["border"] + 3 * output.similarity[:, 0].mean())
+
+
+def test_titles_are_those_of_everything_that_is_logged(network):
+    terms = Objective(LossSettings(border=1.0, initial_parts=1.0), 2, network)(
+        random_output(), torch.randn(4, 3, 20, 16), torch.randn(4, 4, 5, 4).softmax(1))
+    assert set(terms) <= set(TITLES)
+    assert set(terms) - {"total", "pixel", "perceptual"} <= set(SHORT_TITLES)

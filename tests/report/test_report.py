@@ -17,7 +17,7 @@ from mpae.data.sources.folder import FolderImages
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import curves, final_evaluations
 from mpae.report.pictures import edge_of
-from mpae.report.write import write_report
+from mpae.report.write import chart_titles, write_report
 from mpae.run import Run
 
 
@@ -126,6 +126,17 @@ def test_long_curves_are_thinned() -> None:
 def test_curves_leave_evaluations_out() -> None:
     found = curves([{"step": 1, "total": 2.0, "epoch": 1}, {"step": 1, "evaluation": "validation", "nmi": 3}])
     assert found == {"total": [(1, 2.0)]}
+
+
+def test_losses_of_earlier_versions_are_shown_under_their_names_of_today() -> None:
+    assert curves([{"step": 1, "seed": 2.0}]) == {"initial_parts": [(1, 2.0)]}
+
+
+def test_nothing_that_was_logged_is_left_out() -> None:
+    titles = chart_titles(["learning_rate", "my_own_term", "border", "total"])
+    assert titles == {"total": "total loss", "border": "border prior", "learning_rate": "learning rate",
+                      "my_own_term": "my own term"}
+    assert list(titles) == ["total", "border", "learning_rate", "my_own_term"]
 
 
 def test_figures_of_different_evaluations_are_not_mixed() -> None:

@@ -1,4 +1,4 @@
-"""The seed term, ours and not the paper's: stay near the parts that frozen features suggest by themselves."""
+"""The initial-parts term, ours and not the paper's: stay near the parts that frozen features suggest by themselves."""
 
 from __future__ import annotations
 

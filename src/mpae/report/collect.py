@@ -11,6 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mpae.config import RENAMED
 from mpae.data.augment import make_view
 from mpae.data.source import ImageSource, Picture, UnreadableImage
 from mpae.model import MPAE
@@ -23,6 +24,9 @@ SIDE_BY_SIDE = 12  # originals with parts and restoration
 ATTENTION = 4  # images whose attention maps are shown
 LONGEST = 480  # pixels along the longer side of a picture in the report
 RARE = 0.02  # a part that fewer images show is called out
+# Losses that an earlier version logged under another name; a loss is called as the setting of its weight.
+FORMER = {old.removeprefix("loss."): new.removeprefix("loss.") for old, new in RENAMED.items()
+          if old.startswith("loss.")}
 
 
 @dataclass
@@ -154,14 +158,14 @@ def explain(model: MPAE, seen: Seen, pixels: Tensor, mask_ratio: float) -> None:
 
 
 def curves(records: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
-    """Each figure that was logged in training, by step."""
+    """Each figure that was logged in training, by step, under its name of today."""
     found: dict[str, list[tuple[int, float]]] = {}
     for record in records:
         if "evaluation" in record or "step" not in record:
             continue
         for name, value in record.items():
             if name not in ("step", "epoch", "minutes") and isinstance(value, (int, float)):
-                found.setdefault(name, []).append((record["step"], float(value)))
+                found.setdefault(FORMER.get(name, name), []).append((record["step"], float(value)))
     return found
 
 

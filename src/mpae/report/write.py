@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from mpae.data.source import ImageSource
 from mpae.drawing.overlay import paint_parts
 from mpae.drawing.palette import part_name
 from mpae.files import write_text
+from mpae.losses.objective import TITLES as LOSS_TITLES
 from mpae.model import MPAE
 from mpae.model.load import load_model
 from mpae.report.charts import bar_chart, heat_map, line_chart
@@ -22,11 +23,8 @@ from mpae.report.collect import Findings, PartUse, Seen, curves, final_evaluatio
 from mpae.report.pictures import attention_map, part_crop, swatch
 from mpae.run import Run
 
-TITLES = {"total": "total loss", "restoration": "restoration L_r", "foreground": "presence L_f",
-          "background": "background L_b", "semantic": "semantic L_s",
-          "variation": "variation L_v", "entropy": "entropy L_e", "border": "border prior",
-          "initial_parts": "distance to the initial parts", "foreground_share": "share of pixels in parts",
-          "parts_used": "parts used in a batch", "learning_rate": "learning rate"}
+TITLES = LOSS_TITLES | {"foreground_share": "share of pixels in parts", "parts_used": "parts used in a batch",
+                        "largest_share": "share of pixels in the largest part", "learning_rate": "learning rate"}
 EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
 
 
@@ -83,7 +81,7 @@ class Page:
             "together_chart": Markup(heat_map(found.together, names, "parts found together")),
             "attention": [self.attention(i, seen) for i, seen in enumerate(found.attention)],
             "charts": [{"name": title, "svg": Markup(line_chart(trained[name], title))}
-                       for name, title in TITLES.items() if len(trained.get(name, [])) > 1],
+                       for name, title in chart_titles(trained).items() if len(trained[name]) > 1],
             "settings": yaml.safe_dump(self.run.content(), sort_keys=False),
             "version": __version__,
         }
@@ -124,6 +122,13 @@ class Page:
         file = f"images/{name}.jpg"
         picture.save(self.folder / file, quality=88)
         return {"file": file, "width": picture.width, "height": picture.height, "alt": alt}
+
+
+def chart_titles(logged: Iterable[str]) -> dict[str, str]:
+    """A title for everything that was logged, in the order of the page; what has none goes by its own name."""
+    names = list(logged)
+    return {name: TITLES[name] for name in TITLES if name in names} | {
+        name: name.replace("_", " ") for name in names if name not in TITLES}
 
 
 def facts(run: Run | None, findings: Findings | None) -> dict[str, str]:

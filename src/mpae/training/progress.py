@@ -10,14 +10,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from mpae.losses.objective import SHORT_TITLES
 from mpae.training.callbacks import Clock
 from mpae.training.module import TrainingModule
 from mpae.training.schedule import progress as share_done
 
 SECONDS_BETWEEN_LINES = 15.0
-SHORT = {"restoration": "restore", "foreground": "fore", "background": "back", "semantic": "sem",
-         "variation": "var", "entropy": "ent"}
-HIDDEN = {"total", "pixel", "perceptual", "largest_share"}
 
 
 class ShowProgress(lightning.Callback):
@@ -70,7 +68,6 @@ def time_left(done: float, minutes: float) -> str:
 
 def figures_line(figures: dict[str, float]) -> str:
     """Every loss term and how the parts are used, short enough for one line."""
-    shown = {name: value for name, value in figures.items() if name not in HIDDEN}
-    used, share = shown.pop("parts_used"), shown.pop("foreground_share")
-    terms = " ".join(f"{SHORT.get(name, name)} {value:.3g}" for name, value in shown.items())
+    terms = " ".join(f"{short} {figures[name]:.3g}" for name, short in SHORT_TITLES.items() if name in figures)
+    used, share = figures["parts_used"], figures["foreground_share"]
     return f"loss {figures['total']:.3f}  {terms}  parts {used:.0f}  fg {100 * share:.0f}%"
