@@ -17,8 +17,8 @@ from PIL import Image
 
 from mpae.data.catalogue import open_annotated
 from mpae.data.source import AnnotatedSource
+from mpae.data.sources.subsets import spread
 from mpae.errors import MPAEError
-from mpae.evaluation.samples import spread
 from mpae.files import write_atomically, write_text
 from mpae.model.load import load_model
 from results import findings, strips

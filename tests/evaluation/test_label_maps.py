@@ -7,14 +7,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from mpae.data.loading import Sample
 from mpae.data.source import Annotation
 from mpae.evaluation.label_maps import annotated_samples, foreground_mask, keypoint_samples, part_labels
-from mpae.evaluation.samples import Sample, spread
 from mpae.prediction.masks import segment
 
 
 def sample(**annotation) -> Sample:
-    return Sample(index=5, pixels=np.zeros((8, 8, 3), dtype=np.uint8), size=(200, 100),
+    return Sample(index=5, name="five.jpg", pixels=np.zeros((8, 8, 3), dtype=np.uint8), size=(200, 100),
                   annotation=Annotation(**annotation))
 
 
@@ -61,8 +61,3 @@ def test_centres_and_keypoints_are_in_shares_of_the_box():
     whole, = keypoint_samples([sample(keypoints=points)], logits, "eyes")
     assert whole.centres[0] == pytest.approx([0.5, 0.25]) == whole.keypoints[0]
     assert keypoint_samples([sample(keypoints=points)], logits, "box") == []
-
-
-def test_spread_takes_even_distances():
-    assert list(spread(10, None)) == list(spread(10, 10)) == list(spread(10, 99)) == list(range(10))
-    assert list(spread(10, 4)) == [0, 2, 5, 7]

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 from mpae.backbones.vit import FrozenViT
 from mpae.baselines.clusters import elbow, foreground_clusters
-from mpae.data.loading import Input, read_batches
+from mpae.data.loading import PictureReader, in_batches, read_batches
 from mpae.data.source import ImageSource
+from mpae.data.sources.subsets import spread
 from mpae.errors import MPAEError
-from mpae.evaluation.samples import spread
 from mpae.initial_parts.k_means import k_means, squared_distances
 from mpae.model.protocol import PartMaps
 
@@ -101,10 +101,9 @@ def gather_patches(backbone: FrozenViT, images: ImageSource, image_size: int, *,
     descriptors: list[np.ndarray] = []
     saliency: list[np.ndarray] = []
     done = 0
-    for batch in read_batches(images, indices, image_size, batch_size, workers, with_view=False):
-        pixels = [torch.tensor(item.pixels) for item in batch if isinstance(item, Input)]
-        if pixels:
-            inputs = torch.stack(pixels).to(backbone.mean.device).permute(0, 3, 1, 2).float() / 255
+    for batch in read_batches(PictureReader(images, image_size), in_batches(indices, batch_size), workers):
+        if batch.samples:
+            inputs = batch.images.to(backbone.mean.device).float() / 255
             features, attention = features_and_attention(backbone, inputs)
             tokens = F.normalize(features.flatten(2), dim=1).transpose(1, 2)  # (B, N, E)
             for token, salient in zip(tokens.cpu().numpy(), _scaled(attention).cpu().numpy(), strict=True):

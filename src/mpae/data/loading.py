@@ -1,74 +1,140 @@
-"""Pictures as prediction needs them, read ahead by other processes and in constant memory."""
+"""The one reader of batches: for training, prediction, evaluation and report.
+
+Other processes read ahead, single pictures in order, and at most two batches: what waits grows neither with the
+number of images nor with that of the processes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice, tee
+from typing import cast
 
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from mpae.data.augment import make_view
-from mpae.data.source import ImageSource, UnreadableImage
-from mpae.drawing.overlay import viewing_size
+from mpae.data.geometry import Size, resize_labels
+from mpae.data.source import AnnotatedSource, Annotation, ImageSource, Picture, UnreadableImage
 from mpae.errors import MPAEError
+
+Place = tuple[int, int]  # which image, which view of it
+NOTHING = Annotation()
 
 
 @dataclass(frozen=True)
-class Input:
-    """One picture: what the model sees, and what its files need to know of it."""
+class Sample:
+    """One picture: what the model sees, and what was asked for beside it."""
 
     index: int
-    pixels: np.ndarray  # (S, S, 3) uint8, the whole picture squashed
-    size: tuple[int, int]  # width and height of the picture
-    view: np.ndarray | None  # (H, W, 3) uint8, the picture at a size to look at, if overlays are made
+    name: str
+    pixels: np.ndarray  # (S, S, 3) uint8
+    size: Size  # width and height of the picture
+    shown: np.ndarray | None = None  # (H, W, 3) uint8, the picture at a size to look at
+    annotation: Annotation = NOTHING  # the part_mask squashed to the size of labels
 
 
 @dataclass(frozen=True)
 class Unreadable:
+    """A picture that cannot be read, and why."""
+
     index: int
+    name: str
     reason: str
 
 
-def read_batches(source: ImageSource, indices: Sequence[int], image_size: int, batch_size: int, workers: int,
-                 with_view: bool) -> Iterator[list[Input | Unreadable]]:
-    """The pictures with these indices, in order and in batches, whatever their sizes."""
-    workers = min(workers, len(indices))
-    # Single pictures are fetched, two batches ahead: what waits does not grow with the number of workers.
-    ahead = -(-2 * batch_size // workers) if workers else None
-    loader = DataLoader(
-        _Inputs(source, indices, image_size, with_view), batch_size=None, num_workers=workers,
-        prefetch_factor=ahead, generator=torch.Generator())  # without one it draws from the global state
-    batch: list[Input | Unreadable] = []
-    for item in loader:
-        if isinstance(item, MPAEError):
-            raise item
-        batch.append(item)
-        if len(batch) == batch_size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
+@dataclass(frozen=True)
+class Batch:
+    samples: list[Sample]
+    unreadable: list[Unreadable]
 
-
-class _Inputs(Dataset[Input | Unreadable | MPAEError]):
-    def __init__(self, source: ImageSource, indices: Sequence[int], image_size: int, with_view: bool):
-        self.source, self.indices, self.image_size, self.with_view = source, indices, image_size, with_view
+    @property
+    def images(self) -> Tensor:
+        """(B, 3, S, S) uint8."""
+        pixels = np.stack([sample.pixels for sample in self.samples])
+        return torch.from_numpy(pixels).permute(0, 3, 1, 2).contiguous()
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.samples) + len(self.unreadable)
 
-    def __getitem__(self, position: int) -> Input | Unreadable | MPAEError:
-        index = self.indices[position]
+
+@dataclass(frozen=True)
+class PictureReader(Dataset[list[Sample | Unreadable] | MPAEError]):
+    """Place -> the picture as a sample, after those that could not be read."""
+
+    source: ImageSource
+    image_size: int
+    shown_size: Callable[[Size], Size] | None = None  # size of a picture -> size of `shown`
+    label_size: int | None = None  # read the annotation too, its label maps at this side
+    substitute: bool = False  # the next readable picture takes the place of an unreadable one
+
+    def __getitem__(self, place: Place) -> list[Sample | Unreadable] | MPAEError:
+        index, view = place
         try:
-            picture = self.source[index]
+            if not self.substitute:
+                return [self._sample(index, self.source[index], view)]
+            picture, current, unreadable = first_readable(self.source, index)
+            return [*unreadable, self._sample(current, picture, view)]
         except UnreadableImage as error:
-            return Unreadable(index, str(error))
+            return [Unreadable(index, self.source.names[index], str(error))]
         except MPAEError as error:  # returned, for a worker that raises adds its traceback to the sentence
             return error
-        view = None
-        if self.with_view:
-            view = np.asarray(picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC))
-        return Input(index, make_view(picture, view=0, size=self.image_size), picture.image.size, view)
+
+    def _sample(self, index: int, picture: Picture, view: int) -> Sample:
+        shown, annotation, image = None, NOTHING, picture.image
+        if self.shown_size is not None:
+            shown = np.asarray(image.resize(self.shown_size(image.size), Image.Resampling.BICUBIC))
+        if self.label_size is not None:
+            annotation = cast(AnnotatedSource, self.source).annotation(index)
+            if annotation.part_mask is not None:  # only what evaluation reads goes from process to process
+                labels = resize_labels(annotation.part_mask, (self.label_size, self.label_size))
+                annotation = replace(annotation, part_mask=labels)
+        return Sample(index, picture.name, make_view(picture, view, self.image_size), image.size, shown, annotation)
+
+
+def read_batches(reader: PictureReader, batches: Iterable[Sequence[Place]], workers: int = 0) -> Iterator[Batch]:
+    """A batch for each list of places, in order; `workers` processes read ahead, or none."""
+    planned, wanted = tee(batches)
+    first = next(wanted, [])
+    loader = iter(DataLoader(
+        reader, batch_size=None, sampler=chain.from_iterable(planned), num_workers=workers,
+        prefetch_factor=max(1, -(-2 * len(first) // workers)) if workers else None, worker_init_fn=_default_signals,
+        generator=torch.Generator()))  # a loader without one draws from the global random state
+    for places in chain([first] if first else [], wanted):
+        items: list[Sample | Unreadable] = []
+        for found in islice(loader, len(places)):
+            if isinstance(found, MPAEError):
+                raise found
+            items += found
+        yield Batch([item for item in items if isinstance(item, Sample)],
+                    [item for item in items if isinstance(item, Unreadable)])
+
+
+def in_batches(indices: Sequence[int], batch_size: int) -> Iterator[list[Place]]:
+    """Whole pictures (view 0), `batch_size` at once; the last batch may be smaller."""
+    for start in range(0, len(indices), batch_size):
+        yield [(index, 0) for index in indices[start : start + batch_size]]
+
+
+def first_readable(source: ImageSource, index: int) -> tuple[Picture, int, list[Unreadable]]:
+    """The picture at `index`, or the next one that can be read, where it is, and those that could not be read."""
+    unreadable: list[Unreadable] = []
+    for offset in range(len(source)):
+        current = (index + offset) % len(source)
+        try:
+            return source[current], current, unreadable
+        except UnreadableImage as error:
+            unreadable.append(Unreadable(current, source.names[current], str(error)))
+    first = f"the first, '{unreadable[0].name}': {unreadable[0].reason}" if unreadable else "there is none"
+    raise MPAEError(f"None of the {len(source)} images can be read; {first}.")
+
+
+def _default_signals(_: int) -> None:
+    """A worker leaves Ctrl-C to its parent, whose handlers it inherited, and ends when it is told to."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -16,13 +16,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import AnnotatedSource
+from mpae.data.sources.subsets import spread
 from mpae.distributed import gather_items, rank_and_size
 from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
-from mpae.evaluation.label_maps import annotated_samples, foreground_mask, keypoint_samples, part_labels
+from mpae.evaluation.label_maps import (
+    LABEL_SIZE,
+    annotated_samples,
+    foreground_mask,
+    keypoint_samples,
+    part_labels,
+)
 from mpae.evaluation.result import Contingency, Evaluation, ImageRow, known
-from mpae.evaluation.samples import LABEL_SIZE, Batch, Sample, read_batches, spread
 from mpae.metrics.clustering import PartClusteringMetric, contingency, nmi
 from mpae.metrics.foreground import ForegroundIoU, foreground_iou, touches_border
 from mpae.metrics.presence import PartPresence, part_areas
@@ -74,20 +81,20 @@ class _Reader:
         skipped: list[tuple[int, str]] = []
         done = 0
         self.progress(task, 0, len(indices))
-        for batch in read_batches(source, indices, self.model.image_size, self.batch_size, self.workers):
-            skipped += [(unusable.index, unusable.reason) for unusable in batch.skipped]
+        reader = PictureReader(source, self.model.image_size, label_size=LABEL_SIZE)
+        for batch in read_batches(reader, in_batches(indices, self.batch_size), self.workers):
+            skipped += [(each.index, each.reason) for each in batch.unreadable]
             if batch.samples:
                 use(batch, self._logits(batch.images))
-            done += len(batch.samples) + len(batch.skipped)
+            done += len(batch)
             self.progress(task, done, len(indices))
         return [(source.names[index], reason) for index, reason in sorted(gather_items(skipped))]
 
     @torch.inference_mode()
     def _logits(self, images: Tensor) -> Tensor:
-        """(B, S, S, 3) uint8 -> (B, K+1, h, w) float32 on the CPU."""
+        """(B, 3, S, S) uint8 -> (B, K+1, h, w) float32 on the CPU."""
         start = time.perf_counter()
-        inputs = images.to(self.device).permute(0, 3, 1, 2).float().div_(255)
-        logits = self.model.part_logits(inputs.contiguous()).float().cpu()
+        logits = self.model.part_logits(images.to(self.device).float().div_(255)).float().cpu()
         self.model_seconds += time.perf_counter() - start
         return logits
 

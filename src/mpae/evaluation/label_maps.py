@@ -11,11 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mpae.data.geometry import scale_box, scale_points
-from mpae.evaluation.samples import LABEL_SIZE, Sample
+from mpae.data.loading import Sample
 from mpae.metrics.regression import KeypointSample, Normaliser, part_centres
 from mpae.prediction.masks import interpolation_axis
 
+LABEL_SIZE = 128  # the side at which labels are compared (MPAE's protocol)
 Where = EllipsisType | tuple[Tensor, Tensor]  # an index into a label map: all of it, or rows and columns
+
 
 def part_labels(logits: Tensor, size: int) -> tuple[Tensor, Tensor]:
     """The label of every pixel of the squashed image, and the one it has if the background is left out.

@@ -26,9 +26,9 @@ import torch
 import torch.nn.functional as nnf
 from torch import Tensor, nn
 
-from mpae.data.loading import Input, read_batches
+from mpae.data.loading import PictureReader, in_batches, read_batches
 from mpae.data.source import ImageSource
-from mpae.evaluation.samples import spread
+from mpae.data.sources.subsets import spread
 from mpae.initial_parts.clusters import clusters, joined, side_by_side, uneven_clusters
 from mpae.initial_parts.coordinates import (
     ROUGH,
@@ -98,10 +98,9 @@ def find_initial_parts(source: ImageSource, backbone: Backbone, num_parts: int, 
 @torch.no_grad()
 def look_at(source: ImageSource, backbone: Backbone, size: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Some images at even distances, whole, a batch at a time: pixels (B, 3, S, S) in [0, 1], features (B, E, h, w)."""
-    for batch in read_batches(source, spread(len(source), number), size, 16, 0, with_view=False):
-        pixels = [torch.tensor(item.pixels) for item in batch if isinstance(item, Input)]
-        if pixels:
-            images = torch.stack(pixels).permute(0, 3, 1, 2).float() / 255
+    for batch in read_batches(PictureReader(source, size), in_batches(spread(len(source), number), 16)):
+        if batch.samples:
+            images = batch.images.float() / 255
             yield images, backbone(images)
 
 

@@ -23,9 +23,10 @@ from torch import Tensor
 
 from mpae.backbones.vit import FEW
 from mpae.data.augment import make_view
-from mpae.data.loading import Input, Unreadable, read_batches
+from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource, Picture
 from mpae.distributed import gather_items, on_first_process, rank_and_size
+from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
 from mpae.model.protocol import PartModel
 from mpae.prediction import writers
@@ -170,8 +171,8 @@ class _Job:
 
         try:
             for batch in self._batches(indices):
-                skipped += [(item.index, item.reason) for item in batch if isinstance(item, Unreadable)]
-                pending += self._predict([item for item in batch if isinstance(item, Input)], pool)
+                skipped += [(each.index, each.reason) for each in batch.unreadable]
+                pending += self._predict(batch.samples, pool)
                 settle(leave=2 * self.batch_size)
             settle(leave=0)
         finally:
@@ -179,29 +180,30 @@ class _Job:
             journal.close()
         return skipped
 
-    def _batches(self, indices: Sequence[int]) -> Iterator[list[Input | Unreadable]]:
-        return read_batches(self.source, indices, self.predictor.model.image_size, self.batch_size,
-                            self.workers, with_view="overlays" in self.kinds)
+    def _batches(self, indices: Sequence[int]) -> Iterator[Batch]:
+        reader = PictureReader(self.source, self.predictor.model.image_size,
+                               shown_size=viewing_size if "overlays" in self.kinds else None)
+        return read_batches(reader, in_batches(indices, self.batch_size), min(self.workers, len(indices)))
 
-    def _predict(self, inputs: list[Input],
+    def _predict(self, samples: list[Sample],
                  pool: ThreadPoolExecutor) -> Iterator[tuple[Future[Record], np.ndarray]]:
-        if inputs:
-            logits, descriptors = self.predictor.describe(np.stack([item.pixels for item in inputs]))
-            for item, logit, descriptor in zip(inputs, logits, descriptors, strict=True):
-                yield pool.submit(self._write, item, logit), descriptor
+        if samples:
+            logits, descriptors = self.predictor.describe(np.stack([sample.pixels for sample in samples]))
+            for sample, logit, descriptor in zip(samples, logits, descriptors, strict=True):
+                yield pool.submit(self._write, sample, logit), descriptor
 
-    def _write(self, item: Input, logits: np.ndarray) -> Record:
+    def _write(self, sample: Sample, logits: np.ndarray) -> Record:
         """Make and write the files of one image; returns what the tables need of it."""
-        folder, file = self.folder, self.files[item.index]
-        mask, present = segment(logits, item.size)
-        record: Record = {"name": self.source.names[item.index], "file": file, "width": item.size[0],
-                          "height": item.size[1], "parts": [part.as_dict() for part in present]}
+        folder, file = self.folder, self.files[sample.index]
+        mask, present = segment(logits, sample.size)
+        record: Record = {"name": sample.name, "file": file, "width": sample.size[0],
+                          "height": sample.size[1], "parts": [part.as_dict() for part in present]}
         if "masks" in self.kinds:
             writers.write_mask(folder.masks / f"{file}.png", mask, len(logits) - 1)
-        if "overlays" in self.kinds and item.view is not None:
-            writers.write_overlay(folder.overlays / f"{file}.jpg", Image.fromarray(item.view), mask)
+        if "overlays" in self.kinds and sample.shown is not None:
+            writers.write_overlay(folder.overlays / f"{file}.jpg", Image.fromarray(sample.shown), mask)
         if "probabilities" in self.kinds:
-            writers.write_probabilities(folder.probabilities / f"{file}.npz", logits, item.size)
+            writers.write_probabilities(folder.probabilities / f"{file}.npz", logits, sample.size)
         if "coco" in self.kinds:
             record["runs"] = encode_labels(mask)
         return record

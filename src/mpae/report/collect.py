@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,14 @@ from PIL import Image
 from torch import Tensor
 
 from mpae.config import RENAMED
-from mpae.data.augment import make_view
-from mpae.data.source import ImageSource, Picture, UnreadableImage
+from mpae.data.loading import PictureReader, Sample, in_batches, read_batches
+from mpae.data.source import ImageSource
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.prediction.masks import segment
 from mpae.prediction.parts import Part
 
+BATCH = 16  # pictures at once
 GALLERY = 8  # pictures of each part
 SIDE_BY_SIDE = 12  # originals with parts and restoration
 ATTENTION = 4  # images whose attention maps are shown
@@ -84,10 +85,14 @@ def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
     shown = set(np.linspace(0, len(chosen) - 1, min(SIDE_BY_SIDE, len(chosen))).round().astype(int).tolist())
     rows: list[Seen] = []
     done = 0
-    for batch, pixels in batches(source, chosen.tolist(), model.image_size):
+    reader = PictureReader(source, model.image_size, shown_size=fitting_size)
+    for batch in read_batches(reader, in_batches(chosen.tolist(), BATCH)):
+        if not batch.samples:
+            continue
+        pixels = batch.images.float() / 255  # (B, 3, S, S)
         logits = predict(model, pixels)
-        for place, picture in enumerate(batch):
-            seen = look(picture, logits[place])
+        for place, sample in enumerate(batch.samples):
+            seen = look(sample, logits[place])
             for part in seen.present:
                 presence[done, part.index - 1] = True
                 note(uses[part.index - 1], seen, part)
@@ -107,32 +112,22 @@ def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
     return Findings(K, done, len(chosen) - done, uses, counts, together, rows, rows[:ATTENTION])
 
 
-def batches(source: ImageSource, chosen: list[int], size: int,
-            count: int = 16) -> Iterator[tuple[list[Picture], Tensor]]:
-    """Pictures that can be read, and their pixels (B, 3, S, S) in [0, 1]."""
-    for start in range(0, len(chosen), count):
-        pictures = []
-        for index in chosen[start : start + count]:
-            try:
-                pictures.append(source[index])
-            except UnreadableImage:
-                continue
-        if pictures:
-            pixels = np.stack([make_view(picture, 0, size) for picture in pictures])
-            yield pictures, torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
-
-
 @torch.inference_mode()
 def predict(model: MPAE, pixels: Tensor) -> Tensor:
     return model.part_logits(pixels)
 
 
-def look(picture: Picture, logits: Tensor) -> Seen:
-    width, height = picture.image.size
-    factor = min(1.0, LONGEST / max(width, height))
-    size = max(1, round(width * factor)), max(1, round(height * factor))
-    mask, present = segment(logits.numpy(), size)
-    return Seen(picture.name, picture.image.resize(size, Image.Resampling.LANCZOS), mask, present)
+def fitting_size(size: tuple[int, int]) -> tuple[int, int]:
+    """A picture of `size` (width, height) reduced to LONGEST, where it is larger."""
+    factor = min(1.0, LONGEST / max(size))
+    return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
+
+
+def look(sample: Sample, logits: Tensor) -> Seen:
+    assert sample.shown is not None
+    image = Image.fromarray(sample.shown)
+    mask, present = segment(logits.numpy(), image.size)
+    return Seen(sample.name, image, mask, present)
 
 
 def note(use: PartUse, seen: Seen, part: Part) -> None:

@@ -97,8 +97,9 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
     import lightning
     from lightning.pytorch.loggers import TensorBoardLogger
 
+    from mpae.data.loading import PictureReader, read_batches
     from mpae.initial_parts.find import InitialParts
-    from mpae.training.batches import StepSampler, training_loader
+    from mpae.training.batches import StepSampler
     from mpae.training.callbacks import Clock, CollapseWatch, Interruption, Recorder, Schedule
     from mpae.training.module import TrainingModule
     from mpae.training.preview import Previewer
@@ -133,7 +134,8 @@ def _train(config: Config, source: ImageSource, run: Run, model: MPAE, state: di
         sampler = StepSampler(start, steps, trainer.global_rank, trainer.world_size, images=len(source),
                               batch_size=training.batch_size, views=config.cache.views if cached else None,
                               seed=training.seed)
-        loader = training_loader(source, config.data.image_size, sampler, workers(config))
+        reader = PictureReader(source, config.data.image_size, substitute=True)
+        loader = read_batches(reader, sampler, workers(config))
         if state and state.get("precision"):
             trainer.precision_plugin.load_state_dict(state["precision"])
         try:

@@ -11,13 +11,13 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from mpae.config import Config
+from mpae.data.loading import Batch
 from mpae.distributed import gather_items
 from mpae.errors import MPAEError
 from mpae.initial_parts.find import InitialParts
 from mpae.losses.objective import Objective
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
-from mpae.training.batches import Batch
 
 GO_ON = ("the last good checkpoint stays. Try a lower training.learning_rate, more training.warmup_steps, or "
          "precision 32-true.")
@@ -50,14 +50,18 @@ class TrainingModule(lightning.LightningModule):
                 raise MPAEError(f"The checkpoint's optimiser does not fit the model: {error}.") from None
         return optimizer
 
+    def transfer_batch_to_device(self, batch: Batch, device: torch.device, dataloader_idx: int) -> Batch:
+        return batch  # its images are, in the step
+
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        images = batch.images.float() / 255  # (B, 3, S, S)
+        images = batch.images.to(self.device).float() / 255  # (B, 3, S, S)
         mask = self.step_mask(len(images)).to(images.device)  # (B, N)
         frozen = self.model.backbone(images)  # (B, E, h, w)
         output = self.model(images, mask, frozen)
         initial_parts = self.initial_parts(frozen) if self.initial_parts else None  # (B, K+1, h, w)
         terms: dict[str, Tensor] = self.objective(output, output.target, initial_parts)
-        self._note(terms, part_counts(output.similarity), batch.skipped)
+        self._note(terms, part_counts(output.similarity),
+                   {each.name: each.reason for each in batch.unreadable})
         check_finite(self.figures, self.step + 1)
         return terms["total"]
 

@@ -10,12 +10,12 @@ from PIL import Image, ImageOps
 from torch.nn import functional
 
 from mpae.data.augment import make_view
+from mpae.data.loading import first_readable
 from mpae.data.source import ImageSource, Picture
 from mpae.drawing.overlay import paint_parts, preview_grid
 from mpae.files import write_atomically
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
-from mpae.training.batches import first_readable
 
 CELL = 240  # pixels along the longer side of a picture
 

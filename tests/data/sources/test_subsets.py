@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mpae.data.sources.subsets import divide
+from mpae.data.sources.subsets import divide, spread
 
 
 @pytest.mark.parametrize(("count", "share", "held"), [
@@ -19,3 +19,8 @@ def test_division_is_complete_and_spread(count: int, share: float, held: list[in
     else:
         assert len(validation) == round(share * count)
         assert set(np.diff(validation)) <= {9, 10, 11}
+
+
+def test_spread_takes_even_distances() -> None:
+    assert list(spread(10, None)) == list(spread(10, 10)) == list(spread(10, 99)) == list(range(10))
+    assert list(spread(10, 4)) == [0, 2, 5, 7]

@@ -47,6 +47,13 @@ class AnnotatedSubset:
         return self._source.annotation(self._indices[index])
 
 
+def spread(total: int, limit: int | None) -> range | list[int]:
+    """All indices, or `limit` of them at even distances: benchmarks are sorted by class."""
+    if limit is None or limit >= total:
+        return range(total)
+    return [position * total // limit for position in range(limit)]
+
+
 def divide(count: int, share: float) -> tuple[list[int], list[int]]:
     """Indices for training and for validation: every so-manyth image, the same each time.
 
