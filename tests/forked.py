@@ -80,8 +80,8 @@ def serve() -> None:
     """Each line of stdin asks to start a command, or to wait for one; the answer is a line too."""
     from mpae.cli import main
 
-    for module in ("mpae.cli.fit", "mpae.cli.predict", "mpae.cli.evaluate", "mpae.training.callbacks", "timm",
-                   "lightning.pytorch.loggers"):
+    for module in ("mpae.training.fit", "mpae.prediction.predictor", "mpae.evaluation.systems",
+                   "mpae.evaluation.keep", "mpae.hub", "mpae.training.callbacks", "timm", "lightning.pytorch.loggers"):
         importlib.import_module(module)
     gc.freeze()  # children share these pages: collecting garbage would copy them
     requests, answers = sys.stdin, os.dup(1)

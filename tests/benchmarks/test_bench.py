@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 
 import mpae
 from mpae.cli import bench as verb
@@ -71,8 +70,7 @@ def test_table_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             bench.row("memory", "there", 0.7, 0.5, {"ours": 7}, at_most=True)]
     result = {"quick": True, "machine": bench.machine(), "rows": rows}
     monkeypatch.setattr(bench, "run", lambda quick, only, tell: result)
-    console = Console(width=140, record=True, quiet=True)
-    verb.bench_verb(tmp_path / "table.txt", tmp_path / "figures.json", True, "", console)
+    verb.bench(tmp_path / "table.txt", tmp_path / "figures.json", quick=True)
     text = (tmp_path / "table.txt").read_text()
     assert "at least 2" in text
     assert "at most 0.5" in text
@@ -83,7 +81,7 @@ def test_table_and_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_missing_folder_is_told_before_anything_is_measured(tmp_path: Path) -> None:
     with pytest.raises(MPAEError, match="There is no folder"):
-        verb.bench_verb(None, tmp_path / "none" / "figures.json", True, "", Console(quiet=True))
+        verb.bench(None, tmp_path / "none" / "figures.json", quick=True)
 
 
 def test_an_installed_package_has_no_benchmarks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +91,7 @@ def test_an_installed_package_has_no_benchmarks(tmp_path: Path, monkeypatch: pyt
 
 
 def test_one_measurement_alone(tmp_path: Path) -> None:
-    verb.bench_verb(None, tmp_path / "figures.json", True, "NMI", Console(quiet=True))
+    verb.bench(None, tmp_path / "figures.json", quick=True, only="NMI")
     rows = json.loads((tmp_path / "figures.json").read_text())["rows"]
     assert rows
     assert all("NMI" in row["what"] for row in rows)
@@ -101,7 +99,7 @@ def test_one_measurement_alone(tmp_path: Path) -> None:
 
 def test_an_unknown_measurement_is_told() -> None:
     with pytest.raises(MPAEError, match="there are: training, laptop preset"):
-        verb.bench_verb(None, None, True, "nothing", Console(quiet=True))
+        verb.bench(quick=True, only="nothing")
 
 
 def test_operations_are_counted_in_inference_mode() -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from tiny_run import make_tiny_run
 
-from mpae.cli.export import export_verb
+from mpae.cli.export import export
 from mpae.errors import MPAEError
 from mpae.run import Run
 
@@ -50,7 +49,7 @@ def test_a_mistake_gets_one_sentence(run: Run, tmp_path: Path, case: str) -> Non
     (tmp_path / "there.onnx").write_text("mine")
     folder, file, expected = MISTAKES[case]
     with pytest.raises(MPAEError, match=expected):
-        export_verb(run.folder if folder == "run" else tmp_path / folder, tmp_path / file, False, False, Console())
+        export(run.folder if folder == "run" else tmp_path / folder, tmp_path / file)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.onnx", "there.onnx"]
     assert (tmp_path / "there.onnx").read_text() == "mine"
 

@@ -13,9 +13,9 @@ from PIL import Image
 from rich.console import Console
 from tiny_run import make_tiny_run
 
-from mpae.cli.show import UPPER_HALF, half_blocks, parts_table, png_file, show_verb
+from mpae.cli.show import UPPER_HALF, half_blocks, parts_table, png_file, print_parts, show
 from mpae.errors import MPAEError
-from mpae.prediction.parts import Parts
+from mpae.prediction.parts import Part, Parts
 from mpae.run import Run
 
 Command = Callable[..., subprocess.CompletedProcess]
@@ -44,18 +44,19 @@ def test_prints_a_table_and_writes_a_picture_beside_the_image(mpae: Command, run
     with Image.open(photo.with_name("heron-parts.png")) as picture:
         assert picture.width >= 480
         assert picture.height > picture.width * 80 / 96  # the legend
-    show_verb(run.folder, photo, None, Console(file=io.StringIO()))  # its own picture is replaced
+    show(run.folder, photo, quiet=True)  # its own picture is replaced
 
 
-def test_a_terminal_gets_the_picture_too(run: Run, photo: Path) -> None:
-    screen = io.StringIO()
-    show_verb(run.folder, photo, photo.with_name("out.png"),
-              Console(file=screen, force_terminal=True, color_system="truecolor", width=60, height=30))
+def test_a_terminal_gets_the_picture_too() -> None:
+    screen, photo = io.StringIO(), draw_photo(0)
+    present = [Part(index, 8, 0.1, (1, 1), (0, 0, 2, 2), 0.5) for index in (1, 3)]
+    print_parts(Console(file=screen, force_terminal=True, color_system="truecolor", width=60, height=30), photo,
+                Parts("heron.jpg", np.ones((photo.height, photo.width), np.uint8), present, np.zeros((3, 4))))
     lines = [line for line in screen.getvalue().splitlines() if UPPER_HALF in line]
     assert len(lines) <= 24
     assert {line.count(UPPER_HALF) for line in lines} <= set(range(1, 61))
     assert "\x1b[38;2;" in lines[0]
-    assert photo.with_name("out.png").is_file()
+    assert "part-03" in screen.getvalue()
 
 
 def test_half_blocks_are_the_pixels_of_the_picture() -> None:
@@ -94,7 +95,7 @@ def test_a_file_of_the_users_own_is_not_replaced(run: Run, photo: Path, content:
         draw_photo(1).save(taken)
     before = taken.read_bytes()
     with pytest.raises(MPAEError, match="was not made by `mpae show`; choose another file with --out FILE"):
-        show_verb(run.folder, photo, None, Console(file=io.StringIO()))
+        show(run.folder, photo)
     assert taken.read_bytes() == before
 
 
@@ -110,5 +111,5 @@ def test_a_mistake_gets_one_sentence(run: Run, tmp_path: Path, case: str) -> Non
     (tmp_path / "torn.jpg").write_bytes(b"\xff\xd8\xff")
     name, expected = MISTAKES[case]
     with pytest.raises(MPAEError, match=expected):
-        show_verb(run.folder, tmp_path / name, None, Console(file=io.StringIO()))
+        show(run.folder, tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == ["torn.jpg"]

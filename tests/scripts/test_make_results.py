@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from miniatures import write_cub
 from PIL import Image
-from rich.console import Console
 from tiny_run import make_run, tiny_settings
 
 import make_results
-from mpae.cli.evaluate import evaluate_verb
+from mpae.cli.evaluate import evaluate
 from mpae.config import Config, all_settings, parse_assignment, resolve
 from mpae.data.source import Annotation
 from mpae.drawing.palette import part_colours
@@ -33,14 +32,13 @@ from results.reading import Measured, Row, Study, read_baseline, read_studies
 SCRIPT = Path(make_results.__file__)
 PARTS = 4
 REMARKS = "The *left* wing of **nobody** is told from the right.\n"
-QUIET = Console(quiet=True)
 
 
 def evaluated(folder: Path, root: Path, settings: dict[str, object]) -> Run:
     run = make_run(folder, resolve("laptop", None, settings))
     for step in (1, 2):
         run.log({"step": step, "epoch": step, "minutes": 1.5 * step, "total": 5.0 - step})
-    evaluate_verb(folder, "cub", root, "test", None, None, True, None, None, None, None, 4, 0, False, QUIET, QUIET)
+    evaluate(folder, dataset="cub", root_folder=root, batch_size=4, workers=0, quiet=True)
     return run
 
 
@@ -56,9 +54,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     better = content["foreground_iou"] + 3.21  # the weights are those of seed0, and so are the figures
     figures_file(folder / "seed1").write_text(json.dumps(content | {"foreground_iou": better}))
     with pytest.MonkeyPatch.context() as patch:  # clusters of real features would take a minute
-        patch.setattr("mpae.cli.evaluate.baseline_model", lambda *_: load_model(folder / "seed0"))
-        evaluate_verb(None, "cub", root, "test", folder / "base.json", None, False, None, None, "dino-kmeans", PARTS,
-                      4, 0, False, QUIET, QUIET)
+        patch.setattr("mpae.evaluation.systems.baseline_model", lambda *_: load_model(folder / "seed0"))
+        evaluate(dataset="cub", root_folder=root, json_file=folder / "base.json", nme=False, baseline="dino-kmeans",
+                 parts=PARTS, batch_size=4, workers=0, quiet=True)
     (folder / "remarks.md").write_text(REMARKS)
     make_results.make_results([folder / name for name in ("three", "seed1", "seed0")], [folder / "base.json"], None,
                               folder / "docs" / "results.md", folder / "remarks.md")

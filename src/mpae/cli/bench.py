@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import importlib
-import json as json_format
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
 import mpae
+from mpae.cli.console import results
 from mpae.errors import MPAEError
 
 
-def bench_verb(out: Path | None, json: Path | None, quick: bool, only: str, console: Console) -> None:
-    """Measure, show the table, and keep it in files where asked.
-
-    Args:
-        out: a text file for the table.
-        json: a file for every figure, raw times included.
-        quick: tiny models, seconds: shows that the benchmarks run, not how fast anything is.
-        only: what the names of measurements must have in them.
-    """
-    bench = load_benchmarks("bench")
-    for file in (out, json):
+def bench(
+    out_file: Annotated[Path | None, typer.Option("--out", "-o", help="a text file for the table")] = None,
+    json_file: Annotated[Path | None, typer.Option("--json", help="a file for every figure")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="tiny models, seconds: only shows that it runs")] = False,
+    only: Annotated[str, typer.Option(help="only measurements with this in their name, such as training")] = "",
+) -> None:
+    """Speed and memory as ratios to a plain reading of the paper, in one run."""
+    benchmarks, console = load_benchmarks("bench"), results()
+    for file in (out_file, json_file):
         if file is not None and not file.parent.is_dir():
             raise MPAEError(f"There is no folder '{file.parent}' for '{file.name}'; make it first.")
-    result = bench.run(quick, only, lambda task: console.print(f"measuring: {task}", style="dim"))
-    table = bench.table(result)
+    result = benchmarks.run(quick, only, lambda task: console.print(f"measuring: {task}", style="dim"))
+    table = benchmarks.table(result)
     console.print(table)
-    if out is not None:
-        with out.open("w", encoding="utf-8") as stream:
+    if out_file is not None:
+        with out_file.open("w", encoding="utf-8") as stream:
             Console(file=stream, width=140).print(table)
-    if json is not None:
-        json.write_text(json_format.dumps(result, indent=2) + "\n", encoding="utf-8")
+    if json_file is not None:
+        json_file.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 
 def load_benchmarks(name: str) -> ModuleType:

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import torch
-from PIL import Image
-from rich.console import Console
+import typer
 from rich.table import Table
-from torch import Tensor
 
-from mpae.backbones import build_backbone
-from mpae.baselines.dino_kmeans import DinoKMeans
+from mpae.cli.console import messages, results
+from mpae.cli.flags import Overwrite, Quiet
 from mpae.cli.progress import image_progress
 from mpae.config import BackboneSettings, resolve
-from mpae.data.augment import make_view
-from mpae.data.source import ImageSource
-from mpae.data.sources.synthetic import SyntheticImages
-from mpae.drawing.overlay import paint_parts, preview_grid
-from mpae.evaluation.evaluate import evaluate
-from mpae.files import write_atomically
-from mpae.model.protocol import PartMaps, PartModel
-from mpae.prediction.masks import segment
-from mpae.report.write import write_report
-from mpae.training.fit import fit
 
 PARTS = 8
 TRAINING_IMAGES, TEST_IMAGES = 160, 64
-SHOWN = 8
 
 SETTINGS = {
     "data.dataset": "synthetic",
@@ -44,80 +30,50 @@ SETTINGS = {
 }
 
 
-class Chance:
-    """Every patch gets a random part: what the figures are worth without any learning."""
+def demo(
+    folder: Annotated[Path, typer.Option("--out", "-o", help="where to put run, pictures and report")] = Path("demo"),
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Everything once, on images that it draws itself: learn parts, measure them, show them."""
+    from mpae.backbones import build_backbone
+    from mpae.baselines.dino_kmeans import DinoKMeans
+    from mpae.data.sources.synthetic import SyntheticImages
+    from mpae.evaluation.comparison import FIGURES, Chance, draw_side_by_side, measure
+    from mpae.files import write_atomically
+    from mpae.report.write import write_report
+    from mpae.training.fit import fit
 
-    def __init__(self, num_parts: int, image_size: int):
-        self.num_parts, self.image_size = num_parts, image_size
-        self.generator = torch.Generator().manual_seed(0)
-
-    def part_logits(self, images: Tensor) -> Tensor:
-        return torch.rand(len(images), self.num_parts + 1, 16, 16, generator=self.generator)
-
-    def describe(self, images: Tensor) -> PartMaps:
-        return PartMaps(self.part_logits(images), torch.zeros(len(images), self.num_parts + 1, 1))
-
-
-def demo_verb(folder: Path, overwrite: bool, console: Console, out: Console) -> None:
-    start = time.monotonic()
-    run_folder = folder / "run"
+    console, start = messages(quiet), time.monotonic()
     console.print(f"{TRAINING_IMAGES} images are drawn, none of them labelled; {PARTS} parts are learned from them. "
                   "This takes a few minutes.", highlight=False)
-    result = fit(resolve("laptop", overrides=SETTINGS), SyntheticImages(TRAINING_IMAGES), run_folder,
-                 overwrite=overwrite, console=console)
+    training, test = SyntheticImages(TRAINING_IMAGES), SyntheticImages(TEST_IMAGES, split="test")
+    result = fit(resolve("laptop", overrides=SETTINGS), training, folder / "run", overwrite=overwrite,
+                 console=console)
     model = result.model
-    test = SyntheticImages(TEST_IMAGES, split="test")
     with image_progress(console) as progress:
-        clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size),
-                                  SyntheticImages(TRAINING_IMAGES), PARTS, model.image_size, max_images=100)
+        clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size), training, PARTS,
+                                  model.image_size, max_images=100)
         clusters.backbone = model.backbone  # type: ignore[assignment]  # it has kept its features
-        systems: dict[str, Any] = {"chance": Chance(PARTS, model.image_size), "k-means": clusters, "MPAE": model}
-        figures = {name: measure(system, test, progress) for name, system in systems.items()}
-    picture = comparison(test, clusters, model)
-    write_atomically(folder / "parts.png", lambda path: picture.save(path, format="PNG"))
-    with image_progress(console) as progress:
+        learned: dict[str, Any] = {"k-means": clusters, "MPAE": model}
+        systems = {"chance": Chance(PARTS, model.image_size)} | learned
+        figures = {name: measure(system, TEST_IMAGES, progress) for name, system in systems.items()}
+        picture = draw_side_by_side(test, learned)
+        write_atomically(folder / "parts.png", lambda path: picture.save(path, format="PNG"))
         page = write_report(result.run, test, model=model, limit=TEST_IMAGES, progress=progress)
-    out.print(figures_table(figures))
+    out = results()
+    out.print(figures_table(FIGURES, figures))
     out.print(f"{(time.monotonic() - start) / 60:.1f} minutes in all.\n"
               f"Look at:       {folder / 'parts.png'}\n"
               f"and at:        {page}\n"
               f"Your photos:   mpae fit PHOTOS --out runs/mine --parts {PARTS}", highlight=False, soft_wrap=True)
 
 
-def measure(system: PartModel, test: SyntheticImages, progress: Any) -> list[float]:
-    """NMI and ARI of pixels and of keypoints, and the foreground IoU, in percent."""
-    pixels = evaluate(system, test, progress=progress).figures
-    keypoints = evaluate(system, KeypointsOnly(TEST_IMAGES, split="test"), progress=progress).figures
-    return [pixels["nmi"] or 0, pixels["ari"] or 0, keypoints["nmi"] or 0, keypoints["ari"] or 0,
-            pixels["foreground_iou"] or 0]
-
-
-class KeypointsOnly(SyntheticImages):
-    """The same images without part masks, which makes their joints what is compared, as on CUB."""
-
-    part_names: Sequence[str] = ()
-
-
-def figures_table(figures: dict[str, list[float]]) -> Table:
+def figures_table(titles: Sequence[str], figures: Mapping[str, Sequence[float]]) -> Table:
     table = Table(title=f"{TEST_IMAGES} images that were not seen before, in percent", title_justify="left")
     table.add_column("system")
-    for title in ("pixels: NMI", "ARI", "keypoints: NMI", "ARI", "foreground IoU"):
+    for title in titles:
         table.add_column(title, justify="right")
     for name, values in figures.items():
         table.add_row(name, *(f"{value:.1f}" for value in values))
     return table
-
-
-def comparison(source: ImageSource, clusters: PartModel, model: PartModel) -> Image.Image:
-    """Image | k-means | MPAE, for some test images."""
-    pictures = [source[index] for index in range(SHOWN)]
-    trios = [[picture.image, overlay(clusters, picture), overlay(model, picture)] for picture in pictures]
-    rows = [trios[i] + trios[i + 1] for i in range(0, SHOWN, 2)]
-    return preview_grid(rows, titles=("image", "k-means", "MPAE") * 2)
-
-
-@torch.inference_mode()
-def overlay(model: PartModel, picture: Any) -> Image.Image:
-    pixels = torch.from_numpy(make_view(picture, 0, model.image_size).copy()).permute(2, 0, 1)[None].float() / 255
-    mask, _ = segment(model.part_logits(pixels)[0].numpy(), picture.image.size)
-    return paint_parts(picture.image, mask)

@@ -2,111 +2,95 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from mpae.cli.progress import ImageProgress, image_progress
-from mpae.config import CacheSettings, DataSettings
-from mpae.data.catalogue import find_dataset, open_annotated
-from mpae.distributed import process_group
+from mpae.cli.console import messages, results
+from mpae.cli.flags import BatchSize, ImageSize, Quiet, Workers
+from mpae.cli.progress import image_progress
 from mpae.errors import MPAEError
-from mpae.evaluation.evaluate import evaluate
-from mpae.evaluation.paper import paper_row
-from mpae.evaluation.result import Evaluation
-from mpae.files import write_atomically, write_text
-from mpae.prediction.writers import write_skipped
-from mpae.run import Run
+
+if TYPE_CHECKING:
+    from mpae.evaluation.result import Evaluation
 
 TITLES = {"nmi": "NMI", "ari": "ARI", "foreground_nmi": "NMI, foreground only", "nme": "NME (less is better)",
           "foreground_ari": "ARI, foreground only", "foreground_iou": "foreground IoU",
           "parts_per_image": "parts an image", "images": "images"}
 
 
-def evaluate_verb(run_folder: Path | None, name: str, root: Path | None, split: str, json_file: Path | None,
-                  limit: int | None, nme: bool, nme_images: int | None, image_size: int | None, baseline: str | None,
-                  parts: int | None, batch_size: int, workers: int, cached: bool, console: Console,
-                  out: Console) -> None:
+def evaluate(
+    run_folder: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")] = None,
+    *,
+    dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")],
+    root_folder: Annotated[Path | None, typer.Option("--root", help="folder of the downloaded benchmark")] = None,
+    split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
+    json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file; "
+                                              "of a baseline also one row an image, beside it as .csv")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
+    nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
+                                      "the training split")] = True,
+    nme_images: Annotated[int | None, typer.Option("--nme-images", min=1, help="fit that regression on so many "
+                          "training images, spread over the split, instead of all")] = None,
+    image_size: ImageSize = None,
+    baseline: Annotated[str | None, typer.Option(help="instead of a run: dino-kmeans")] = None,
+    parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline")] = None,
+    batch_size: BatchSize = 32,
+    workers: Workers = 2,
+    cache: Annotated[bool, typer.Option("--cache/--no-cache", help="keep frozen features for the next "
+                                        "evaluation")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """NMI, ARI, NME, foreground IoU and more on a benchmark, beside the paper's figures."""
+    from mpae.data.catalogue import find_dataset, open_annotated
+    from mpae.distributed import process_group
+    from mpae.evaluation import evaluate, keep, systems
+    from mpae.run import Run
+
+    console, out = messages(quiet), results()
     if (run_folder is None) == (baseline is None):
         raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
     if nme_images and not nme:
         raise MPAEError("--nme-images says how the NME is made, and --no-nme that none is; leave out one of them.")
-    entry = find_dataset(name)
-    settings = data_settings(run_folder, name, root, image_size)
+    run = Run.open(run_folder) if run_folder else None
+    settings = systems.data_settings(run, dataset, root_folder, image_size)
+    fit_split = find_dataset(dataset).fit_split if nme else None
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
-    fit_source = open_annotated(settings, entry.fit_split) if nme and entry.fit_split else None
+    fit_source = open_annotated(settings, fit_split) if fit_split else None
     with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
-        if baseline is not None:
-            model, weights = baseline_model(baseline, parts, settings, workers, progress), None
-        else:
-            model, weights = run_model(run_folder, parts, image_size), Run(run_folder or "").weights_digest()
-        if cached:
-            model.backbone = user_cache(model.backbone)
-        result = evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers, limit=limit,
-                          fit_limit=nme_images or limit, progress=progress)
+        model = (systems.run_model(run, parts, image_size) if run
+                 else systems.baseline_model(str(baseline), parts, settings, workers, progress))
+        if cache:
+            model.backbone = systems.keep_features(model.backbone)
+        result = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
+                                   limit=limit, fit_limit=nme_images or limit, progress=progress)
     if not first:
         return
-    title = f"{run_folder or baseline} on {name}, {split} split, K = {model.num_parts}"
-    out.print(figures_table(result, title, name, model.num_parts))
+    title = f"{run or baseline} on {dataset}, {split} split, K = {model.num_parts}"
+    out.print(figures_table(result, title, dataset, model.num_parts))
     share = 100 * result.model_seconds / result.seconds
     out.print(f"{result.seconds:.0f} s, {share:.0f} % of them in the model; {len(result.skipped)} images skipped.",
               highlight=False)
-    record = {"evaluation": name, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
-              "image_size": model.image_size, "limit": limit, "nme_images": nme_images, "weights": weights}
+    record = {"evaluation": dataset, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
+              "image_size": model.image_size, "limit": limit, "nme_images": nme_images,
+              "weights": run.weights_digest() if run else None}
     if json_file is not None:
-        write_text(json_file, as_json(record, result))
-    if run_folder is not None:
-        keep(Run(run_folder), record, result, out)
+        keep.write_figures(json_file, record, result)
+    if run is not None:
+        folder = keep.keep_evaluation(run, record, result)
+        out.print(f"One row an image, and parts against annotated parts: {folder}", highlight=False)
     elif json_file is not None:  # a baseline has no folder of its own
         result.write_rows(json_file.with_suffix(".csv"))
 
 
-def data_settings(run_folder: Path | None, name: str, root: Path | None, image_size: int | None) -> DataSettings:
-    """The run's own settings say what was set aside for validation and how many images are drawn."""
-    base = Run.open(run_folder).config().data if run_folder else DataSettings()
-    return base.model_copy(update={"dataset": name, "root": str(root) if root else None,
-                                   "image_size": image_size or base.image_size})
-
-
-def run_model(run_folder: Path | None, parts: int | None, image_size: int | None) -> Any:
-    from mpae.model.load import load_model
-
-    model = load_model(run_folder or "", image_size)
-    if parts is not None and parts != model.num_parts:
-        raise MPAEError(f"'{run_folder}' was trained with {model.num_parts} parts, not {parts}; leave out --parts.")
-    return model
-
-
-def baseline_model(baseline: str, parts: int | None, settings: DataSettings, workers: int,
-                   progress: ImageProgress) -> Any:
-    from mpae.backbones import build_backbone
-    from mpae.baselines import BASELINES
-    from mpae.config import BackboneSettings
-    from mpae.data.catalogue import open_images
-
-    if baseline not in BASELINES:
-        raise MPAEError(f"Unknown baseline '{baseline}'; choose one of: {', '.join(BASELINES)}.")
-    if parts is None:
-        raise MPAEError("--baseline needs --parts K, the number of parts.")
-    backbone = build_backbone(BackboneSettings(), settings.image_size)
-    return BASELINES[baseline].fit(backbone, open_images(settings, "train"), parts, settings.image_size,
-                                   workers=workers, progress=progress)
-
-
-def user_cache(backbone: Any) -> Any:
-    """A backbone that keeps its maps in the user's cache folder, for whoever evaluates many runs."""
-    from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
-
-    limit = int(CacheSettings().limit_gb * 1e9)
-    return CachedBackbone(backbone, FeatureCache(default_folder(), backbone.fingerprint, limit))
-
-
-def figures_table(result: Evaluation, title: str, name: str, num_parts: int) -> Table:
+def figures_table(result: Evaluation, title: str, dataset: str, num_parts: int) -> Table:
     """Our figures, and the paper's for the same dataset and K where it has them."""
-    paper = paper_row(name, num_parts) or {}
+    from mpae.evaluation.paper import paper_row
+
+    paper = paper_row(dataset, num_parts) or {}
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("figure")
     table.add_column("here", justify="right")
@@ -118,23 +102,3 @@ def figures_table(result: Evaluation, title: str, name: str, num_parts: int) -> 
             theirs = (f"{row[key]:.2f}" if key in row else "" for row in paper.values())
             table.add_row(TITLES.get(key, key), ours, *theirs)
     return table
-
-
-def as_json(record: dict[str, Any], result: Evaluation) -> str:
-    return json.dumps(record | result.to_json(), indent=2) + "\n"
-
-
-def keep(run: Run, record: dict[str, Any], result: Evaluation, out: Console) -> None:
-    """The figures go to metrics.jsonl; all there is to know goes to evaluations/NAME-SPLIT."""
-    from mpae.drawing.contingency import draw_contingency
-
-    folder = run.evaluation(record["evaluation"], record["split"], record["image_size"])
-    folder.mkdir(parents=True, exist_ok=True)
-    result.write_rows(folder / "images.csv")
-    write_text(folder / "figures.json", as_json(record, result))
-    write_skipped(folder / "skipped.txt", result.skipped)
-    if result.contingency is not None:
-        picture = draw_contingency(result.contingency)
-        write_atomically(folder / "contingency.png", lambda path: picture.save(path, format="PNG"))
-    run.log(record | result.figures)
-    out.print(f"One row an image, and parts against annotated parts: {folder}", highlight=False)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
-from rich.console import Console
+import typer
 
+from mpae.cli.console import messages, results
+from mpae.cli.flags import Overwrite, Quiet, RunFolder
 from mpae.errors import MPAEError
-from mpae.hub import run_folder
 
 
-def export_verb(run: Path, file: Path, int8: bool, overwrite: bool, out: Console) -> None:
+def export(
+    run: RunFolder,
+    file: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="the file to write")],
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit weights: a quarter of the size, not exact")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write backbone and PartFormer as one ONNX graph, checked against ours with ONNX Runtime."""
     from mpae.export.onnx import export_onnx
+    from mpae.hub import run_folder
     from mpae.model.load import load_model
 
+    messages(quiet)
     if file.suffix.lower() != ".onnx":
         raise MPAEError(f"'{file}' does not end in .onnx, the only format that mpae exports to.")
     if file.is_dir():
@@ -21,6 +32,7 @@ def export_verb(run: Path, file: Path, int8: bool, overwrite: bool, out: Console
     if file.exists() and not overwrite:
         raise MPAEError(f"'{file}' exists already; replace it with --overwrite, or choose another name.")
     done = export_onnx(load_model(run_folder(run)), file, int8=int8)
+    out = results(quiet)
     out.print(f"Wrote {done.file} ({done.megabytes:.0f} MB).", highlight=False, soft_wrap=True)
     out.print(f"ONNX Runtime gives the labels of mpae on {done.exact_agreement:.3%} of pixels.", highlight=False)
     if int8:

@@ -5,29 +5,44 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
+import typer
 
+from mpae.cli.console import messages
+from mpae.cli.flags import Overwrite, Quiet
+from mpae.cli.settings_flags import with_settings
 from mpae.config import Config, parse_assignment, resolve
-from mpae.data.catalogue import open_annotated, open_images
 from mpae.errors import MPAEError
 from mpae.run import Run
-from mpae.training.fit import FitResult, fit, is_first_process
+
+if TYPE_CHECKING:
+    from mpae.training.fit import FitResult
 
 
-def fit_verb(images: Path | None, out: Path | None, preset: str | None, config_file: Path | None,
-             assignments: list[str], resume: bool, overwrite: bool, flags: Mapping[str, Any],
-             console: Console) -> None:
-    overrides = dict(parse_assignment(text) for text in assignments) | dict(flags)
-    if images is not None:
-        if "data.root" in overrides or overrides.get("data.dataset", "folder") != "folder":
-            raise MPAEError("Give either a folder IMAGES, or --dataset NAME --root DIR, not both.")
-        overrides |= {"data.dataset": "folder", "data.root": str(images)}
+@with_settings()
+def fit(
+    images: Annotated[Path | None, typer.Argument(metavar="IMAGES", help="a folder of images")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="the run folder to make")] = None,
+    preset: Annotated[str | None, typer.Option(help="laptop or paper; the default follows the machine")] = None,
+    config_file: Annotated[Path | None, typer.Option("--config", help="a YAML file of settings")] = None,
+    assignments: Annotated[list[str] | None, typer.Option(
+        "--set", metavar="SECTION.KEY=VALUE", help="any setting; `mpae settings` lists them")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
+    overwrite: Overwrite = False,
+    quiet: Quiet = False,
+    settings: Any = None,
+) -> None:
+    """Learn the parts of the things in a folder of images, or in a dataset (--dataset NAME --root DIR)."""
+    from mpae.data.catalogue import open_images
+    from mpae.training.fit import fit, is_first_process
+
+    console = messages(quiet)
+    overrides = chosen_settings(images, assignments or [], settings or {})
     if resume and overwrite:
         raise MPAEError("--resume and --overwrite exclude each other.")
-    config = settings_of(out, preset, config_file, overrides, resume)
-    out = out or default_out(config, config_file)
+    config = settings_of(out_folder, preset, config_file, overrides, resume)
+    out = out_folder or default_out(config, config_file)
     source = open_images(config.data, split="train")
     result = fit(config, source, out, resume=resume, overwrite=overwrite, validate=validator(config),
                  console=console)
@@ -37,17 +52,27 @@ def fit_verb(images: Path | None, out: Path | None, preset: str | None, config_f
         sys.exit(130)
 
 
+def chosen_settings(images: Path | None, assignments: list[str], flags: Mapping[str, Any]) -> dict[str, Any]:
+    """What --set, the flags and IMAGES say, by the name of the setting."""
+    chosen = dict(parse_assignment(text) for text in assignments) | dict(flags)
+    if images is None:
+        return chosen
+    if "data.root" in chosen or chosen.get("data.dataset", "folder") != "folder":
+        raise MPAEError("Give either a folder IMAGES, or --dataset NAME --root DIR, not both.")
+    return chosen | {"data.dataset": "folder", "data.root": str(images)}
+
+
 def settings_of(out: Path | None, preset: str | None, config_file: Path | None, overrides: Mapping[str, Any],
                 resume: bool) -> Config:
-    """A resumed run keeps its own settings; what is given on top is checked against them later."""
+    """A resumed run keeps its own settings; what the command line adds is checked against them later."""
     if not resume:
         return resolve(preset, config_file, overrides)
     if out is None:
         raise MPAEError("--resume needs --out RUN: the run folder to go on with.")
-    stored = Run.open(out).config()
+    before = Run.open(out).config()
     if preset or config_file:
         return resolve(preset, config_file, overrides)
-    return stored.with_values(overrides)
+    return before.with_values(overrides)
 
 
 def default_out(config: Config, config_file: Path | None) -> Path:
@@ -63,6 +88,7 @@ def validator(config: Config) -> Any:
     """Figures on the validation share of the training images, if one was asked for; training never sees them."""
     if not config.data.validation or config.data.dataset == "folder":
         return None
+    from mpae.data.catalogue import open_annotated
     from mpae.evaluation.evaluate import evaluate
 
     source = open_annotated(config.data, split="validation")

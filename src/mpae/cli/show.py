@@ -4,31 +4,46 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-from PIL import Image, PngImagePlugin
+import typer
 from rich.color import Color
 from rich.console import Console
 from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
-from mpae.data.sources.in_memory import iterate_pictures
-from mpae.drawing.overlay import overlay, paint_parts, viewing_size
-from mpae.drawing.palette import part_colours
+from mpae.cli.console import messages, results
+from mpae.cli.flags import Quiet, RunFolder
 from mpae.errors import MPAEError
-from mpae.files import write_atomically
-from mpae.hub import run_folder
-from mpae.prediction.parts import Parts
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+    from mpae.prediction.parts import Parts
 
 UPPER_HALF = "▀"  # one character is two pixels: the colour of the letter above, of the paper below
 SIGNATURE = "mpae show"  # in a PNG that may be replaced by the next one
 
 
-def show_verb(run: Path, image: Path, out_file: Path | None, console: Console) -> None:
+def show(
+    run: RunFolder,
+    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="one image file")],
+    out_file: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.png",
+                                                  help="the picture to write; IMAGE-parts.png beside the image if "
+                                                       "not given")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """A quick look at the parts of one image: here in the terminal, and as a PNG."""
+    from PIL import Image
+
+    from mpae.data.sources.in_memory import iterate_pictures
+    from mpae.drawing.overlay import overlay, viewing_size
+    from mpae.hub import run_folder
     from mpae.model.load import load_model
     from mpae.prediction.predictor import PartPredictor
 
+    messages(quiet)
     if image.is_dir():
         raise MPAEError(f"'{image}' is a folder; `mpae show` takes one image, `mpae predict` takes folders.")
     picture = next(iterate_pictures(image))
@@ -36,19 +51,27 @@ def show_verb(run: Path, image: Path, out_file: Path | None, console: Console) -
     check_replaceable(file)
     parts = next(PartPredictor(load_model(run_folder(run))).predict([picture]))
     view = picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC)
-    drawn = overlay(view, parts.mask)
-    write_png(file, drawn)
+    write_png(file, overlay(view, parts.mask))
+    print_parts(results(quiet), picture.image, parts)
+    results(quiet).print(f"{file}", highlight=False, soft_wrap=True)
+
+
+def print_parts(console: Console, image: Image.Image, parts: Parts) -> None:
+    """The picture, where a terminal shows colours, and a table of its parts."""
+    from mpae.drawing.overlay import paint_parts
+
     if console.is_terminal and console.color_system is not None and not console.no_color:
-        painted = paint_parts(picture.image, parts.mask)
         # Under the picture go the table, its frame, the file's name and the prompt.
         rows = max(10, console.height - len(parts.present) - 7)
-        console.print(half_blocks(painted, console.width, rows))
+        console.print(half_blocks(paint_parts(image, parts.mask), console.width, rows))
     console.print(parts_table(parts))
-    console.print(f"{file}", highlight=False, soft_wrap=True)
 
 
 def half_blocks(image: Image.Image, columns: int, rows: int) -> Text:
     """A picture in coloured characters, as large as fits."""
+    import numpy as np
+    from PIL import Image
+
     factor = min(columns / image.width, 2 * rows / image.height)
     width, height = max(1, int(image.width * factor)), max(2, int(image.height * factor) // 2 * 2)
     pixels = np.asarray(image.convert("RGB").resize((width, height), Image.Resampling.LANCZOS)).tolist()
@@ -62,6 +85,8 @@ def half_blocks(image: Image.Image, columns: int, rows: int) -> Text:
 
 def parts_table(parts: Parts) -> Table | str:
     """Colour, name, area and confidence of each part that the image shows."""
+    from mpae.drawing.palette import part_colours
+
     if not parts.present:
         return "This image shows no parts."
     colours = part_colours(parts.num_parts).tolist()
@@ -83,6 +108,8 @@ def png_file(image: Path) -> Path:
 
 def check_replaceable(file: Path) -> None:
     """What an earlier `mpae show` wrote is replaced, a file of the user's own is not."""
+    from PIL import Image
+
     if not os.path.lexists(file):
         return
     try:
@@ -95,6 +122,10 @@ def check_replaceable(file: Path) -> None:
 
 
 def write_png(file: Path, picture: Image.Image) -> None:
+    from PIL import PngImagePlugin
+
+    from mpae.files import write_atomically
+
     info = PngImagePlugin.PngInfo()
     info.add_text("Software", SIGNATURE)
     write_atomically(file, lambda temporary: picture.save(temporary, format="PNG", pnginfo=info))

@@ -1,0 +1,17 @@
+"""Flags that several verbs share; those of the settings are in settings_flags.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="say nothing but errors")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`, or hf://user/name")]
+ImageSize = Annotated[int | None, typer.Option(
+    "--image-size", min=14, max=4096,
+    help="side at which the backbone sees images, if not that of training; larger is finer and slower")]
+BatchSize = Annotated[int, typer.Option(min=1, help="images that go through the model together")]
+Workers = Annotated[int, typer.Option(min=0, help="processes that decode images")]

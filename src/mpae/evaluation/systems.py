@@ -1,0 +1,50 @@
+"""What is evaluated: the model of a run, or a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mpae.backbones import build_backbone
+from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
+from mpae.config import BackboneSettings, CacheSettings, DataSettings
+from mpae.data.catalogue import open_images
+from mpae.errors import MPAEError
+from mpae.model.load import load_model
+from mpae.run import Run
+
+
+def data_settings(run: Run | None, dataset: str, root: Path | None, image_size: int | None) -> DataSettings:
+    """The run's own settings say what was set aside for validation and how many images are drawn."""
+    base = run.config().data if run else DataSettings()
+    return base.model_copy(update={"dataset": dataset, "root": str(root) if root else None,
+                                   "image_size": image_size or base.image_size})
+
+
+def run_model(run: Run, parts: int | None, image_size: int | None) -> Any:
+    """The model of a run; `parts` is the K that was asked for, if any."""
+    model = load_model(run.folder, image_size)
+    if parts is not None and parts != model.num_parts:
+        raise MPAEError(f"'{run}' was trained with {model.num_parts} parts, not {parts}; leave out --parts.")
+    return model
+
+
+def baseline_model(name: str, parts: int | None, settings: DataSettings, workers: int,
+                   progress: Callable[[str, int, int], None]) -> Any:
+    """A baseline with K parts, fitted to the training split."""
+    from mpae.baselines import BASELINES
+
+    if name not in BASELINES:
+        raise MPAEError(f"Unknown baseline '{name}'; choose one of: {', '.join(BASELINES)}.")
+    if parts is None:
+        raise MPAEError("--baseline needs --parts K, the number of parts.")
+    backbone = build_backbone(BackboneSettings(), settings.image_size)
+    return BASELINES[name].fit(backbone, open_images(settings, "train"), parts, settings.image_size,
+                               workers=workers, progress=progress)
+
+
+def keep_features(backbone: Any) -> Any:
+    """A backbone that keeps its maps in the user's cache folder, for whoever evaluates many runs."""
+    limit = int(CacheSettings().limit_gb * 1e9)
+    return CachedBackbone(backbone, FeatureCache(default_folder(), backbone.fingerprint, limit))
