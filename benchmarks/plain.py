@@ -15,10 +15,13 @@ import torch.nn.functional as nnf
 from torch import Tensor, nn
 
 from mpae.config import LossSettings, ModelSettings
-from mpae.losses.objective import RESTORATION_WEIGHTS
-from mpae.losses.perceptual import TAPS, PerceptualNetwork
-from mpae.model.mpae import IMAGENET_MEAN, IMAGENET_STD, MPAE, Backbone, MPAEOutput
-from mpae.model.transformer import sincos_positions
+from mpae.losses.perceptual import PerceptualNetwork
+from mpae.model.mpae import MPAE, Backbone, MPAEOutput
+
+# Written out here and not taken from the package, which these are to check.
+MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's colours
+LAYERS = (1, 6, 11, 20, 29)  # relu1_1, relu2_1, relu3_1, relu4_1, relu5_1 of VGG-19
+PIXEL_WEIGHT, LAYER_WEIGHTS = 0.1, (0.5, 0.5, 0.5, 0.5, 0.5)  # for a VGG whose layers have equal activations
 
 
 class PlainQuickGELU(nn.Module):
@@ -50,6 +53,14 @@ class PlainLayer(nn.Module):
         return tokens + self.mlp(self.norm_mlp(tokens))
 
 
+def positions(grid: tuple[int, int], dim: int) -> Tensor:
+    """(N, C): sines and cosines of the column, then of the row, at frequencies from 1 down to nearly 1/10000."""
+    y, x = torch.meshgrid(*(torch.arange(side, dtype=torch.float64) for side in grid), indexing="ij")
+    frequency = torch.tensor([10000 ** (-4 * index / dim) for index in range(dim // 4)], dtype=torch.float64)
+    x, y = x.flatten()[:, None] * frequency, y.flatten()[:, None] * frequency  # (N, C/4)
+    return torch.cat([x.sin(), x.cos(), y.sin(), y.cos()], dim=1).float()
+
+
 class PlainPartFormer(nn.Module):
     """Block (b): a ViT with K+1 part tokens; what the last layer makes of the patches is thrown away."""
 
@@ -59,7 +70,7 @@ class PlainPartFormer(nn.Module):
         self.embed = nn.Conv2d(3, dim, patch_size, stride=patch_size, bias=False)
         self.part_tokens = nn.Parameter(torch.zeros(num_parts + 1, dim))
         self.part_positions = nn.Parameter(torch.zeros(num_parts + 1, dim))
-        self.patch_positions = nn.Parameter(sincos_positions(grid, dim))
+        self.patch_positions = nn.Parameter(positions(grid, dim))
         self.norm_input = nn.LayerNorm(dim)
         self.layers = nn.Sequential(*(PlainLayer(dim, heads, PlainQuickGELU) for _ in range(layers)))
         self.norm_output = nn.LayerNorm(dim)
@@ -81,7 +92,7 @@ class PlainEncoder(nn.Module):
     def __init__(self, patch_size: int, grid: tuple[int, int], dim: int, layers: int, heads: int):
         super().__init__()
         self.embed = nn.Conv2d(3, dim, patch_size, stride=patch_size)
-        self.register_buffer("positions", sincos_positions(grid, dim), persistent=False)
+        self.register_buffer("positions", positions(grid, dim), persistent=False)
         self.layers = nn.Sequential(*(PlainLayer(dim, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(dim)
         self.project = nn.Linear(dim, dim)
@@ -101,7 +112,7 @@ class PlainDecoder(nn.Module):
     def __init__(self, grid: tuple[int, int], dim: int, layers: int, heads: int, pixels_per_patch: int):
         super().__init__()
         self.grid, self.pixels = grid, pixels_per_patch
-        self.register_buffer("positions", sincos_positions(grid, dim), persistent=False)
+        self.register_buffer("positions", positions(grid, dim), persistent=False)
         self.layers = nn.Sequential(*(PlainLayer(dim, heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(dim)
         self.paint = nn.Linear(dim, 3 * pixels_per_patch**2)
@@ -132,8 +143,8 @@ class PlainMPAE(nn.Module):
         self.decoder = PlainDecoder(grid, dim, settings.decoder_layers, settings.restoration_heads,
                                     settings.pixels_per_patch)
         self.restored_size = grid[0] * settings.pixels_per_patch
-        self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
-        self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("mean", torch.tensor(MEAN).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("std", torch.tensor(DEVIATION).view(1, 3, 1, 1), persistent=False)
 
     def forward(self, images: Tensor, mask: Tensor) -> MPAEOutput:
         """images (B, 3, H, W) in [0, 1], mask (B, N), True = hidden."""
@@ -144,7 +155,7 @@ class PlainMPAE(nn.Module):
         mixture = torch.einsum("bkhw,bkc->bhwc", similarity, descriptors).flatten(1, 2)  # (B, N, C)
         filled = mixture.masked_scatter(~mask[:, :, None], self.encoder(normalised, mask))  # Eq. 2
         restored = self.decoder(filled)  # (B, 3, H', W')
-        target = nnf.interpolate(normalised, self.restored_size, mode="bilinear", antialias=True)
+        target = nnf.interpolate(normalised, self.restored_size, mode="bilinear")
         return MPAEOutput(similarity, descriptors, features, restored, target)
 
     @torch.no_grad()
@@ -185,9 +196,8 @@ class PlainObjective(nn.Module):
 
     def restoration_loss(self, restored: Tensor, target: Tensor) -> Tensor:
         """Eq. 3: L1 of pixels and of five VGG layers."""
-        pixel, layers = RESTORATION_WEIGHTS["released"]
-        loss = pixel * (restored - target).abs().mean()
-        for weight, ours, theirs in zip(layers, self.perceive(restored), self.perceive(target), strict=True):
+        loss = PIXEL_WEIGHT * (restored - target).abs().mean()
+        for weight, ours, theirs in zip(LAYER_WEIGHTS, self.perceive(restored), self.perceive(target), strict=True):
             loss = loss + weight * (ours - theirs).abs().mean()
         return loss
 
@@ -195,7 +205,7 @@ class PlainObjective(nn.Module):
         maps = []
         for index, layer in enumerate(self.vgg):
             images = layer(images)
-            if index in TAPS:
+            if index in LAYERS:
                 maps.append(images)
         return maps
 

@@ -19,18 +19,6 @@ def test_iou_by_hand():
     assert foreground_iou(torch.zeros(2, 2).bool(), torch.zeros(2, 2).bool()) == 1
 
 
-def test_uncertain_pixels_count_neither_as_hit_nor_as_miss():
-    generator = torch.Generator().manual_seed(0)
-    predicted, target, uncertain = (torch.rand(9, 7, generator=generator) < share for share in (0.6, 0.5, 0.3))
-    both = either = 0
-    for row in range(9):
-        for column in range(7):
-            if not uncertain[row, column]:
-                both += bool(predicted[row, column] and target[row, column])
-                either += bool(predicted[row, column] or target[row, column])
-    assert foreground_iou(predicted, target, uncertain) == both / either != foreground_iou(predicted, target)
-
-
 def test_sizes_must_agree():
     with pytest.raises(ValueError, match="differ in shape"):
         foreground_iou(torch.zeros(2, 3).bool(), torch.zeros(3, 2).bool())

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from mpae.config import resolve
 from mpae.errors import MPAEError
-from mpae.model import MPAE, build_model
+from mpae.model import MPAE, build_model, load_trainable
 from mpae.model.masking import random_mask
 
 
@@ -99,3 +99,22 @@ def test_colours_are_in_range() -> None:
 def test_image_size_names_the_nearest() -> None:
     with pytest.raises(MPAEError, match="image_size 18 is not a multiple of patch_size 4; use 16 or 20"):
         tiny(**{"data.image_size": 18})
+
+
+def test_weights_of_version_0_1_bring_the_positions_of_then() -> None:
+    """It wrote no fixed positions, and had the row in the first half of the channels."""
+    model = tiny()
+    weights = {name: value for name, value in model.trainable_state().items()
+               if name not in ("encoder.positions", "decoder.positions")}
+    column, row = model.decoder.positions.clone().chunk(2, dim=1)
+    load_trainable(model, weights, "run")
+    assert torch.equal(model.decoder.positions, torch.cat([row, column], dim=1))
+    assert torch.equal(model.encoder.positions, model.decoder.positions)
+
+
+@pytest.mark.parametrize(("reading", "antialias"), [("released", False), ("paper", True)])
+def test_the_target_is_resized_as_the_reading_says(reading: str, antialias: bool) -> None:
+    model = tiny(**{"loss.reading": reading})
+    images, mask = torch.rand(2, 3, 16, 16), random_mask(2, 16, 0.5)
+    expected = nn.functional.interpolate(model.normalise(images), (8, 8), mode="bilinear", antialias=antialias)
+    assert torch.equal(model(images, mask).target, expected)

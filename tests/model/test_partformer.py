@@ -45,9 +45,9 @@ def test_part_tokens_see_the_image() -> None:
     assert not torch.allclose(first, second)
 
 
-def test_positions_differ_and_are_rows_then_columns() -> None:
+def test_positions_differ_and_are_columns_then_rows() -> None:
     table = sincos_positions((3, 5), 16)
     assert table.shape == (15, 16)
     assert len({tuple(row.tolist()) for row in table}) == 15
-    assert torch.equal(table[0, :8], table[4, :8])  # same row
-    assert torch.equal(table[2, 8:], table[7, 8:])  # same column
+    assert torch.equal(table[2, :8], table[7, :8])  # same column
+    assert torch.equal(table[0, 8:], table[4, 8:])  # same row

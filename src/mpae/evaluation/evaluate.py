@@ -137,9 +137,7 @@ class Tally:
         iou, foreground = None, None
         if sample.annotation.foreground is not None:
             foreground = torch.tensor(sample.annotation.foreground)
-            uncertain = sample.annotation.uncertain
-            iou = foreground_iou(foreground_mask(logits, sample.size), foreground,
-                                 None if uncertain is None else torch.tensor(uncertain))
+            iou = foreground_iou(foreground_mask(logits, sample.size), foreground)
             self.iou.update(iou)
         self.rows.append(self._row(sample, labels[where], target, areas, iou, foreground))
 

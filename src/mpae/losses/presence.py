@@ -8,8 +8,6 @@ from torch import Tensor
 
 from mpae.config import Reading
 
-LOWEST_LOG = -100.0  # the released bound on log in L_b
-
 
 def foreground_loss(similarity: Tensor, group_size: int, reading: Reading = "released") -> Tensor:
     """Eq. 4: in each mini-group every part appears once, and in each image at least one part.
@@ -43,7 +41,8 @@ def background_loss(similarity: Tensor, reading: Reading = "released") -> Tensor
     _, height, width = background.shape
     distance = centre_distance(height, width, background.dtype, background.device)  # (h, w)
     peaks = (distance * background).amax(dim=(1, 2))  # (B,)
-    return -_bounded_log(peaks).mean()
+    # -log with the released bounds: no more than 100, and a slope of no more than 1e12.
+    return nnf.binary_cross_entropy(peaks.clamp(max=1), torch.ones_like(peaks))
 
 
 def centre_distance(
@@ -61,10 +60,3 @@ def centre_distance(
 def smoothed(maps: Tensor) -> Tensor:
     """Means over 3x3 positions: (B, k, h, w) -> (B, k, h-2, w-2); a grid too small for that is left alone."""
     return nnf.avg_pool2d(maps, kernel_size=3, stride=1) if min(maps.shape[-2:]) >= 3 else maps
-
-
-def _bounded_log(probability: Tensor) -> Tensor:
-    """log, no lower than LOWEST_LOG; below, the gradient is 0 (a clamped log alone gives 0 * inf)."""
-    tiny = torch.finfo(probability.dtype).tiny
-    log = probability.clamp_min(tiny).log().masked_fill(probability < tiny, LOWEST_LOG)
-    return log.clamp_min(LOWEST_LOG)

@@ -13,12 +13,10 @@ from torchmetrics import Metric
 UNIT = 2.0 ** -32  # IoUs are added as integers of this unit: the sum is the same in any order
 
 
-def foreground_iou(predicted: Tensor, target: Tensor, uncertain: Tensor | None = None) -> float:
-    """Intersection over union of two (H, W) bool masks, `uncertain` pixels (H, W) left out; 1 if both are empty."""
+def foreground_iou(predicted: Tensor, target: Tensor) -> float:
+    """Intersection over union of two (H, W) bool masks; 1 if both are empty."""
     if predicted.shape != target.shape:
         raise ValueError(f"masks {tuple(predicted.shape)} and {tuple(target.shape)} differ in shape.")
-    if uncertain is not None:
-        predicted, target = predicted & ~uncertain, target & ~uncertain
     union = int((predicted | target).sum())
     return int((predicted & target).sum()) / union if union else 1.0
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from mpae.config import Config, nearest_multiples
 from mpae.errors import MPAEError
 from mpae.model.mpae import MPAE, Backbone, MPAEOutput
@@ -31,11 +33,13 @@ def build_model(config: Config, backbone: Backbone) -> MPAE:
         encoder=VisibleEncoder(patch_size, grid, dim, settings.encoder_layers, settings.restoration_heads),
         decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch),
         dim=dim,
+        reading=config.loss.reading,
     )
 
 
 def load_trainable(model: MPAE, weights: dict[str, Any], source: str) -> None:
     """Put weights into a model, or say what does not fit."""
+    weights = _positions_of_version_0_1(model) | weights
     try:
         missing, unexpected = model.load_state_dict(weights, strict=False)
     except RuntimeError as error:
@@ -44,3 +48,10 @@ def load_trainable(model: MPAE, weights: dict[str, Any], source: str) -> None:
     if missing or unexpected:
         names = ", ".join((missing + unexpected)[:3])
         raise MPAEError(f"'{source}' does not fit its config.yaml: {names} missing or unexpected.")
+
+
+def _positions_of_version_0_1(model: MPAE) -> dict[str, Any]:
+    """Version 0.1 did not write the fixed positions of encoder and decoder, and had row before column."""
+    column, row = model.decoder.positions.chunk(2, dim=1)
+    before = torch.cat([row, column], dim=1)
+    return {"encoder.positions": before, "decoder.positions": before}

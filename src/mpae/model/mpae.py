@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from mpae.config import Reading
 from mpae.model.matching import PartMaps, fill_masked, part_logits
 from mpae.model.partformer import PartFormer
 from mpae.model.restoration import Decoder, VisibleEncoder
@@ -44,7 +45,7 @@ class MPAE(nn.Module):
     std: Tensor
 
     def __init__(self, backbone: Backbone, partformer: PartFormer, encoder: VisibleEncoder, decoder: Decoder,
-                 dim: int = 256):
+                 dim: int = 256, reading: Reading = "released"):
         super().__init__()
         self.backbone = backbone
         self.compress = nn.Conv2d(backbone.dim, dim, kernel_size=1, bias=False)  # the trainable 1x1 convolution
@@ -52,6 +53,7 @@ class MPAE(nn.Module):
         self.partformer = partformer
         self.encoder = encoder
         self.decoder = decoder
+        self.antialias = reading == "paper"  # of the target; the released program resizes it without
         self.num_parts = partformer.num_parts
         self.image_size = decoder.grid[0] * partformer.patch_size  # at which images are read; see `describe`
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
@@ -72,7 +74,7 @@ class MPAE(nn.Module):
         visible_features = self.encoder(normalised, mask)  # (B, V, C)
         filled = fill_masked(visible_features, descriptors, similarity, mask)  # (B, N, C)
         restored = self.decoder(filled)  # (B, 3, H', W')
-        target = functional.interpolate(normalised, self.decoder.image_size, mode="bilinear", antialias=True)
+        target = functional.interpolate(normalised, self.decoder.image_size, mode="bilinear", antialias=self.antialias)
         return MPAEOutput(similarity, descriptors, features, restored, target)
 
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from mpae.model.masking import patchify
-from mpae.model.transformer import Layer, QuickGELU, sincos_positions
+from mpae.model.transformer import Layer, QuickGELU, initialise, sincos_positions
 
 
 class PartFormer(nn.Module):
@@ -28,6 +28,8 @@ class PartFormer(nn.Module):
         self.layers = nn.ModuleList(Layer(dim, heads, QuickGELU) for _ in range(layers))
         self.norm_output = nn.LayerNorm(dim)
         self.project = nn.Linear(dim, dim, bias=False)
+        self.apply(initialise)
+        nn.init.xavier_uniform_(self.embed.weight.view(dim, 3, patch_size, patch_size))  # as a convolution, as released
 
     def forward(self, images: Tensor) -> Tensor:
         """images (B, 3, H, W), normalised -> descriptors D (B, K+1, C)."""

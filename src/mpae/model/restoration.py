@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from mpae.model.masking import gather_tokens, patchify, unpatchify, visible_positions
-from mpae.model.transformer import Layer, sincos_positions
+from mpae.model.transformer import Layer, initialise, sincos_positions
 
 
 class VisibleEncoder(nn.Module):
@@ -17,10 +17,13 @@ class VisibleEncoder(nn.Module):
         super().__init__()
         self.patch_size = patch_size
         self.embed = nn.Linear(3 * patch_size**2, dim)
-        self.register_buffer("positions", sincos_positions(grid, dim), persistent=False)
+        self.register_buffer("positions", sincos_positions(grid, dim))
         self.layers = nn.ModuleList(Layer(dim, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.project = nn.Linear(dim, dim)
+        bias = self.embed.bias.detach().clone()
+        self.apply(initialise)
+        self.embed.bias.data.copy_(bias)  # the one bias that the released program does not begin with at 0
 
     def forward(self, images: Tensor, mask: Tensor) -> Tensor:
         """images (B, 3, H, W), mask (B, N) -> visible_features (B, V, C); V may be 0 (r = 100 %)."""
@@ -43,10 +46,11 @@ class Decoder(nn.Module):
         super().__init__()
         self.grid = grid
         self.pixels_per_patch = pixels_per_patch
-        self.register_buffer("positions", sincos_positions(grid, dim), persistent=False)
+        self.register_buffer("positions", sincos_positions(grid, dim))
         self.layers = nn.ModuleList(Layer(dim, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(dim)
         self.paint = nn.Linear(dim, 3 * pixels_per_patch**2)
+        self.apply(initialise)
 
     @property
     def image_size(self) -> tuple[int, int]:

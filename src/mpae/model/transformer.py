@@ -8,10 +8,10 @@ from torch.nn import functional
 
 
 class QuickGELU(nn.Module):
-    """x·σ(1.702 x), the activation of the released PartFormer."""
+    """x·σ(1.702 x), the activation of the released PartFormer; timm's keeps two tensors for backward, this one."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return functional.silu(1.702 * x) / 1.702  # keeps one tensor for the way back, not two
+        return functional.silu(1.702 * x) / 1.702
 
 
 class Layer(nn.Module):
@@ -55,8 +55,19 @@ class Layer(nn.Module):
         return query.reshape(B, outputs, self.heads, -1).transpose(1, 2), key, value
 
 
+def initialise(module: nn.Module) -> None:
+    """Weights as the released program begins with: Xavier, biases 0; for `Module.apply`."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+
+
 def sincos_positions(grid: tuple[int, int], dim: int) -> Tensor:
-    """Fixed 2-D sine and cosine table: (N, C), half of C for the row, half for the column."""
+    """Fixed 2-D sine and cosine table: (N, C), half of C for the column, then half for the row, as released.
+
+    timm's `build_sincos2d_pos_embed` has the same values in another order of channels.
+    """
     if dim % 4:
         raise ValueError(f"width {dim} is not a multiple of 4, which 2-D sine and cosine positions need")
     h, w = grid
@@ -65,4 +76,4 @@ def sincos_positions(grid: tuple[int, int], dim: int) -> Tensor:
     column = torch.arange(w, dtype=torch.float64)[:, None] * frequency  # (w, C/4)
     row = torch.cat([row.sin(), row.cos()], dim=1)[:, None].expand(h, w, -1)
     column = torch.cat([column.sin(), column.cos()], dim=1)[None].expand(h, w, -1)
-    return torch.cat([row, column], dim=2).reshape(h * w, dim).float()
+    return torch.cat([column, row], dim=2).reshape(h * w, dim).float()
