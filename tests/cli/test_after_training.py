@@ -115,7 +115,7 @@ def test_predict_writes_files_that_others_read(run: Run, mpae: Command, gallery:
     assert "1 could not be read" in done.stdout
     files = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
     assert {"masks/a.jpg.png", "masks/a.png.png", "masks/sub/c.png", "parts.jsonl", "coco.json", "descriptors.npz",
-            "skipped.txt"} <= files
+            "features.npy", "skipped.txt"} <= files
     mask = np.asarray(Image.open(out / "masks" / "a.jpg.png"))
     assert mask.shape == (50, 70)
     coco = COCO(str(out / "coco.json"))

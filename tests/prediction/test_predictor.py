@@ -18,7 +18,7 @@ from mpae.model.protocol import PartMaps
 from mpae.prediction import predictor as predict
 from mpae.prediction.predictor import PartPredictor, predict_folder
 
-ALL = ("masks", "overlays", "parts", "coco", "descriptors", "probabilities")
+ALL = ("masks", "overlays", "parts", "coco", "descriptors", "features", "probabilities")
 
 
 class ColourParts:
@@ -77,7 +77,7 @@ def test_folder_in_folder_out(photos, tmp_path):
     result = run(photos, out, progress=lambda *step: seen.append(step))
     stems = ["a.jpg", "a.png", "birds/heron", "birds/wren", "one pixel", "z"]
     assert set(tree(out)) == {
-        "predictions.json", "parts.jsonl", "coco.json", "descriptors.npz", "skipped.txt",
+        "predictions.json", "parts.jsonl", "coco.json", "descriptors.npz", "features.npy", "skipped.txt",
         *(f"masks/{stem}.png" for stem in stems), *(f"overlays/{stem}.jpg" for stem in stems),
         *(f"probabilities/{stem}.npz" for stem in stems)}
     assert (result.images, result.new) == (6, 6)
@@ -167,7 +167,7 @@ def test_predictions_of_another_run_are_kept_unless_overwritten(photos, tmp_path
 @pytest.mark.parametrize("kind", ALL)
 def test_only_what_is_asked_for_is_written(photos, tmp_path, kind):
     run(photos, tmp_path / "out", write=(kind,))
-    files = {"parts": "parts.jsonl", "coco": "coco.json", "descriptors": "descriptors.npz"}
+    files = {"parts": "parts.jsonl", "coco": "coco.json", "descriptors": "descriptors.npz", "features": "features.npy"}
     expected = {"predictions.json", "skipped.txt", files.get(kind, kind)}
     assert {path.name for path in (tmp_path / "out").iterdir()} == expected
 
@@ -227,8 +227,8 @@ def test_a_full_disk_stops_in_one_sentence_and_the_next_call_goes_on(photos, tmp
 def test_flip_averages_the_picture_and_its_mirror_image():
     model = ColourParts()
     pixels = np.array(picture(0, (16, 16)))[None]
-    logits, descriptors = PartPredictor(model, flip=True).describe(pixels)
-    mirrored, _ = PartPredictor(model, flip=True).describe(pixels[:, :, ::-1].copy())
+    logits, descriptors, _ = PartPredictor(model, flip=True).describe(pixels)
+    mirrored, *_ = PartPredictor(model, flip=True).describe(pixels[:, :, ::-1].copy())
     assert np.allclose(logits, mirrored[..., ::-1], atol=1e-5)
     plain = PartPredictor(model).describe(pixels)[0]
     other = PartPredictor(model).describe(pixels[:, :, ::-1].copy())[0]

@@ -19,7 +19,7 @@ def predict(
     images: Annotated[Path, typer.Argument(metavar="IMAGES", help="a folder, an image, or a .txt list of paths")],
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="the folder to write")],
     write: Annotated[str, typer.Option(help="what to write: masks, overlays, parts, coco, descriptors, "
-                                       "probabilities")] = "masks,overlays,parts,coco,descriptors",
+                                       "features, probabilities")] = "masks,overlays,parts,coco,descriptors,features",
     image_size: ImageSize = None,
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
@@ -50,6 +50,7 @@ def predict(
     digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
     with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
+                              run_folder=str(folder.resolve()),
                               write=[kind.strip() for kind in write.split(",") if kind.strip()], flip=flip,
                               batch_size=batch_size, workers=workers, overwrite=overwrite, progress=progress)
     if not done.images:

@@ -7,6 +7,7 @@ DIR/
   parts.jsonl           one line an image: parts present with area, centre, box, confidence
   coco.json             the masks as COCO annotations
   descriptors.npz       names (n,), descriptors (n, K, C), present (n, K)
+  features.npy          (n, K, E) float16, rows as in parts.jsonl: frozen features of each part, for search
   probabilities/        on request: (K+1, H, W) float16 an image, background last
   skipped.txt           images that could not be read, and why
   .unfinished/          the journal of a prediction that is not complete
@@ -25,7 +26,7 @@ from mpae.errors import MPAEError
 from mpae.files import cannot_write, write_text
 
 FORMAT = 1
-KINDS = ("masks", "overlays", "parts", "coco", "descriptors", "probabilities")
+KINDS = ("masks", "overlays", "parts", "coco", "descriptors", "features", "probabilities")
 DEFAULT_KINDS = KINDS[:-1]
 WAY_OUT = "choose another folder or overwrite it with --overwrite"
 
@@ -42,17 +43,20 @@ class PredictionFolder:
         self.parts = self.folder / "parts.jsonl"
         self.coco = self.folder / "coco.json"
         self.descriptors = self.folder / "descriptors.npz"
+        self.features = self.folder / "features.npy"
         self.skipped = self.folder / "skipped.txt"
         self.unfinished = self.folder / ".unfinished"
 
     def __str__(self) -> str:
         return str(self.folder)
 
-    def prepare(self, settings: Mapping[str, Any], names: Sequence[str], overwrite: bool) -> dict[str, Any] | None:
+    def prepare(self, settings: Mapping[str, Any], names: Sequence[str], overwrite: bool,
+                run_folder: str = "") -> dict[str, Any] | None:
         """Make the folder ready to be written to or gone on with, or refuse to.
 
         Args:
             settings: what the predictions depend on, as plain data; `run` is the fingerprint of the model.
+            run_folder: where the run lies, for those who look for it later.
         Returns:
             None; or, if the predictions of these images are complete, their number and the skipped ones.
         """
@@ -74,14 +78,28 @@ class PredictionFolder:
                 return found["complete"]
             self._remove_leftovers()
             return None
-        self._write_manifest(settings, complete=None)
+        self._write_manifest(settings, None, run_folder)
         return None
 
     def finish(self, settings: Mapping[str, Any], names: Sequence[str], images: int,
                skipped: Sequence[tuple[str, str]]) -> None:
         """All is written: the journal goes."""
-        self._write_manifest(settings, {"names": digest(names), "images": images, "skipped": skipped})
+        complete = {"names": digest(names), "images": images, "skipped": skipped}
+        self._write_manifest(settings, complete, self._read_manifest().get("run_folder", ""))
         shutil.rmtree(self.unfinished, ignore_errors=True)
+
+    def manifest_of(self) -> dict[str, Any]:
+        """What predictions.json says, of a folder that is looked at and not written to."""
+        try:
+            found = self._read_manifest()
+            if found.get("format") == FORMAT and all(
+                    isinstance(found["settings"].get(key), kind)
+                    for key, kind in (("run", str), ("origin", str), ("num_parts", int), ("write", list))):
+                return found
+        except MPAEError:
+            pass
+        raise MPAEError(f"'{self}' holds no predictions of this version of mpae; `mpae predict RUN IMAGES --out "
+                        f"{self}` makes some.")
 
     def clear(self) -> None:
         """Remove predictions of mpae, and nothing else that lies in the folder."""
@@ -91,7 +109,7 @@ class PredictionFolder:
             return  # a coco.json or a folder `masks` that somebody else made
         for folder in (self.masks, self.overlays, self.probabilities, self.unfinished):
             shutil.rmtree(folder, ignore_errors=True)
-        for path in (self.parts, self.coco, self.descriptors, self.skipped, self.manifest):
+        for path in (self.parts, self.coco, self.descriptors, self.features, self.skipped, self.manifest):
             path.unlink(missing_ok=True)
 
     def _read_manifest(self) -> dict[str, Any]:
@@ -116,8 +134,8 @@ class PredictionFolder:
                 raise MPAEError(f"'{self}' holds predictions with {key} = {_plain(there)}, not {_plain(value)}; "
                                 f"{WAY_OUT}.")
 
-    def _write_manifest(self, settings: Mapping[str, Any], complete: Mapping[str, Any] | None) -> None:
-        content = {"format": FORMAT, "settings": dict(settings), "complete": complete}
+    def _write_manifest(self, settings: Mapping[str, Any], complete: Mapping[str, Any] | None, run_folder: str) -> None:
+        content = {"format": FORMAT, "settings": dict(settings), "run_folder": run_folder, "complete": complete}
         write_text(self.manifest, json.dumps(content, indent=2) + "\n")
 
     def _remove_leftovers(self) -> None:

@@ -1,7 +1,7 @@
 """What is done of a prediction, so that a stopped one can go on.
 
 Each process appends to two files of its own: a line of JSON for each image that is finished, and before it
-the image's descriptors as raw numbers. The tables that users want are put together from them at the end.
+the image's descriptors and features as raw numbers. The tables that users want are put together from them at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from mpae.files import cannot_write
 
-Record = dict[str, Any]  # name, file, width, height, parts; runs if for COCO; row and shape of descriptors
+Record = dict[str, Any]  # name, file, width, height, parts; runs if for COCO; row, shape and columns of numbers
 
 
 class JournalWriter:
@@ -32,13 +32,16 @@ class JournalWriter:
         self.lines.truncate(length)
         self.lines.seek(length)
 
-    def append(self, record: Record, descriptors: np.ndarray | None) -> None:
-        """One image and its descriptors (K, C), if they are kept."""
-        if descriptors is not None:
-            numbers = descriptors.astype("<f4").tobytes()
-            self.numbers.seek(self.row * len(numbers))
-            _write(self.numbers, numbers, self.numbers_path)
-            record = record | {"row": self.row, "shape": descriptors.shape}
+    def append(self, record: Record, descriptors: np.ndarray | None, features: np.ndarray | None = None) -> None:
+        """One image with its descriptors (K, C) and features (K, E), if they are kept."""
+        kept = [array for array in (descriptors, features) if array is not None]
+        if kept:
+            numbers = np.concatenate(kept, axis=1)  # (K, C+E)
+            content = numbers.astype("<f4").tobytes()
+            self.numbers.seek(self.row * len(content))
+            _write(self.numbers, content, self.numbers_path)
+            columns = 0 if descriptors is None else descriptors.shape[1]
+            record = record | {"row": self.row, "shape": numbers.shape, "columns": columns}
             self.row += 1
         _write(self.lines, json.dumps(record).encode("ascii") + b"\n", self.lines_path)
 
@@ -76,13 +79,23 @@ class Journal:
 
     def descriptors(self) -> Iterator[np.ndarray]:
         """(K, C) float32 of each record, in the same order."""
+        for record, numbers in self._numbers():
+            yield numbers[:, :record["columns"]]
+
+    def features(self) -> Iterator[np.ndarray]:
+        """(K, E) float32 of each record, in the same order."""
+        for record, numbers in self._numbers():
+            yield numbers[:, record["columns"]:]
+
+    def _numbers(self) -> Iterator[tuple[Record, np.ndarray]]:
         with ExitStack() as stack:
             files = [stack.enter_context(_numbers_path(path).open("rb")) for path in self.paths]
             for number, record in self._located():
                 end = _numbers_end(record)
                 start = end // (record["row"] + 1) * record["row"]
                 files[number].seek(start)
-                yield np.frombuffer(files[number].read(end - start), dtype="<f4").reshape(record["shape"])
+                found = np.frombuffer(files[number].read(end - start), dtype="<f4")
+                yield record, found.reshape(record["shape"])
 
     def _located(self) -> Iterator[tuple[int, Record]]:
         with ExitStack() as stack:

@@ -48,6 +48,7 @@ class Parts:
     present: list[Part]  # in the order of their index
     descriptors: np.ndarray = field(repr=False)  # (K, C) float32
     probabilities: np.ndarray | None = field(default=None, repr=False)  # (K+1, H, W), background last
+    features: np.ndarray | None = field(default=None, repr=False)  # (K, E): frozen features under each part
 
     @property
     def size(self) -> tuple[int, int]:

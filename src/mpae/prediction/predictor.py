@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from mpae.errors import MPAEError
 from mpae.model.protocol import PartModel
 from mpae.prediction import writers
 from mpae.prediction.coco import encode_labels, write_coco
+from mpae.prediction.features import describe_with_features
 from mpae.prediction.folder import DEFAULT_KINDS, KINDS, PredictionFolder
 from mpae.prediction.journal import Journal, JournalWriter, Record
 from mpae.prediction.masks import MAX_PARTS, probabilities, segment
@@ -38,6 +39,14 @@ from mpae.prediction.output_paths import output_names
 from mpae.prediction.parts import Parts
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
+
+
+class Described(NamedTuple):
+    """Of B images, float32."""
+
+    logits: np.ndarray  # (B, K+1, h, w), background last
+    descriptors: np.ndarray  # (B, K, C)
+    features: np.ndarray  # (B, K, E): mean of the frozen features under each part
 
 
 class PartPredictor:
@@ -56,29 +65,29 @@ class PartPredictor:
         pictures = iter(pictures)
         while batch := list(islice(pictures, batch_size)):
             pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
-            logits, descriptors = self.describe(np.stack(pixels))
-            for picture, logit, descriptor in zip(batch, logits, descriptors, strict=True):
+            for picture, logit, descriptor, features in zip(batch, *self.describe(np.stack(pixels)), strict=True):
                 size = picture.image.size
                 mask, present = segment(logit, size)
                 maps = probabilities(logit, size) if with_probabilities else None
-                yield Parts(picture.name, mask, present, descriptor, maps)
+                yield Parts(picture.name, mask, present, descriptor, maps, features)
 
     @torch.inference_mode()
-    def describe(self, pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(B, S, S, 3) uint8 -> logits (B, K+1, h, w), background last, and descriptors (B, K, C), float32."""
+    def describe(self, pixels: np.ndarray) -> Described:
+        """What the model says of images (B, S, S, 3) uint8."""
         images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
         few = FEW if self.device.type == "cpu" else len(images)
         found = [self._describe(some) for some in images.split(few)]
-        logits, descriptors = (torch.cat(each) for each in zip(*found, strict=True))
-        return _to_numpy(logits), _to_numpy(descriptors[:, :-1])
+        logits, descriptors, features = (torch.cat(each) for each in zip(*found, strict=True))
+        return Described(_to_numpy(logits), _to_numpy(descriptors[:, :-1]), _to_numpy(features))
 
-    def _describe(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        logits, descriptors = self.model.describe(images)
+    def _describe(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        (logits, descriptors), features = describe_with_features(self.model, images)
         if self.flip:
-            mirrored = self.model.describe(images.flip(-1))
+            mirrored, mirrored_features = describe_with_features(self.model, images.flip(-1))
             logits = (logits + mirrored.logits.flip(-1)) / 2
             descriptors = (descriptors + mirrored.descriptors) / 2
-        return logits, descriptors
+            features = (features + mirrored_features) / 2
+        return logits, descriptors, features
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class FolderPrediction:
 
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
-                   write: Sequence[str] = DEFAULT_KINDS, flip: bool = False, batch_size: int = 16,
+                   run_folder: str = "", write: Sequence[str] = DEFAULT_KINDS, flip: bool = False, batch_size: int = 16,
                    workers: int = 0, overwrite: bool = False, device: torch.device | str = "cpu",
                    progress: Progress | None = None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
@@ -101,6 +110,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     Args:
         run: fingerprint of the model; predictions of another one are not gone on with.
         origin: where the images come from; likewise.
+        run_folder: where the run lies; kept for those who look at the predictions later.
         write: what to write, of `KINDS`; `mpae.prediction.folder` describes each.
         workers: processes that read and decode ahead of the model.
         progress: called with "predict", images done by this call, and images it has to do.
@@ -113,7 +123,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     settings = {"run": run, "origin": origin, "write": kinds, "flip": flip, "num_parts": model.num_parts,
                 "image_size": model.image_size}
     folder, files = PredictionFolder(out), output_names(source.names)
-    found = on_first_process(lambda: _begin(folder, settings, source.names, files, overwrite))
+    found = on_first_process(lambda: _begin(folder, settings, source.names, files, overwrite, run_folder))
     if isinstance(found, dict):
         skipped = [(name, reason) for name, reason in found["skipped"]]
         return FolderPrediction(folder, found["images"], 0, skipped, time.perf_counter() - start)
@@ -134,9 +144,9 @@ def _checked_kinds(write: Sequence[str]) -> list[str]:
 
 
 def _begin(folder: PredictionFolder, settings: dict[str, Any], names: Sequence[str], files: Sequence[str],
-           overwrite: bool) -> list[int] | dict[str, Any]:
+           overwrite: bool, run_folder: str) -> list[int] | dict[str, Any]:
     """Indices of the images that are to be done; or, where all is done, what the manifest says of it."""
-    complete = folder.prepare(settings, names, overwrite)
+    complete = folder.prepare(settings, names, overwrite, run_folder)
     return complete or Journal(folder.unfinished, names, files).undone()
 
 
@@ -156,7 +166,7 @@ class _Job:
     def run(self, indices: Sequence[int], rank: int) -> list[tuple[int, str]]:
         """Predict these images; returns index and reason of those that could not be read."""
         skipped: list[tuple[int, str]] = []
-        pending: deque[tuple[Future[Record], np.ndarray]] = deque()
+        pending: deque[tuple[Future[Record], np.ndarray, np.ndarray]] = deque()
         journal = JournalWriter(self.folder.unfinished, rank)
         pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1))
         done = 0
@@ -164,8 +174,9 @@ class _Job:
         def settle(leave: int) -> None:
             nonlocal done
             while len(pending) > leave:
-                future, descriptors = pending.popleft()
-                journal.append(future.result(), descriptors if "descriptors" in self.kinds else None)
+                future, descriptors, features = pending.popleft()
+                journal.append(future.result(), descriptors if "descriptors" in self.kinds else None,
+                               features if "features" in self.kinds else None)
                 done += 1
                 self.progress("predict", done + len(skipped), len(indices))
 
@@ -186,11 +197,11 @@ class _Job:
         return read_batches(reader, in_batches(indices, self.batch_size), min(self.workers, len(indices)))
 
     def _predict(self, samples: list[Sample],
-                 pool: ThreadPoolExecutor) -> Iterator[tuple[Future[Record], np.ndarray]]:
+                 pool: ThreadPoolExecutor) -> Iterator[tuple[Future[Record], np.ndarray, np.ndarray]]:
         if samples:
-            logits, descriptors = self.predictor.describe(np.stack([sample.pixels for sample in samples]))
-            for sample, logit, descriptor in zip(samples, logits, descriptors, strict=True):
-                yield pool.submit(self._write, sample, logit), descriptor
+            described = self.predictor.describe(np.stack([sample.pixels for sample in samples]))
+            for sample, logits, descriptors, features in zip(samples, *described, strict=True):
+                yield pool.submit(self._write, sample, logits), descriptors, features
 
     def _write(self, sample: Sample, logits: np.ndarray) -> Record:
         """Make and write the files of one image; returns what the tables need of it."""
@@ -220,6 +231,8 @@ def _assemble(folder: PredictionFolder, settings: dict[str, Any], names: Sequenc
         write_coco(folder.coco, journal, num_parts)
     if "descriptors" in kinds:
         writers.write_descriptors(folder.descriptors, journal, num_parts)
+    if "features" in kinds:
+        writers.write_features(folder.features, journal, num_parts)
     writers.write_skipped(folder.skipped, skipped)
     folder.finish(settings, names, len(journal), skipped)
     return len(journal)

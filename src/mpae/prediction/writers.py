@@ -20,7 +20,7 @@ from mpae.files import one_line, write_atomically, write_text
 from mpae.prediction.journal import Journal
 from mpae.prediction.masks import InterpolatedLogits
 
-INTERNAL = ("runs", "row", "shape")  # what a record holds beside the line of parts.jsonl
+INTERNAL = ("runs", "row", "shape", "columns")  # what a record holds beside the line of parts.jsonl
 
 
 def write_mask(path: Path, mask: np.ndarray, num_parts: int) -> None:
@@ -68,6 +68,19 @@ def write_descriptors(path: Path, journal: Journal, num_parts: int) -> None:
             _write_array(archive, "descriptors", (n, *first.shape), "<f4", journal.descriptors())
             present = (_present(record["parts"], num_parts) for record in journal.records())
             _write_array(archive, "present", (n, num_parts), "|b1", present)
+
+    write_atomically(path, write)
+
+
+def write_features(path: Path, journal: Journal, num_parts: int) -> None:
+    """(n, K, E) float16, in the order of parts.jsonl, as a plain .npy that can be mapped into memory."""
+    first = next(journal.features(), np.empty((num_parts, 0)))
+
+    def write(temporary: Path) -> None:
+        with temporary.open("wb") as file:
+            _write_header(file, (len(journal), *first.shape), "<f2")
+            for piece in journal.features():
+                file.write(np.ascontiguousarray(piece, dtype="<f2").tobytes())
 
     write_atomically(path, write)
 

@@ -1,0 +1,36 @@
+"""Frozen features of each part of an image: what search and outliers compare.
+
+The mean of the backbone's features under a part tells species apart; the part's descriptor does not, for it is
+trained to be the same wherever the part is seen. docs/studies/search.md has the figures.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from mpae.model import MPAE
+from mpae.model.protocol import PartMaps, PartModel
+
+
+def part_features(similarity: Tensor, frozen: Tensor) -> Tensor:
+    """Mean of the frozen features, weighted by how strongly each position belongs to the part.
+
+    Args:
+        similarity: P (B, K, h, w), without the background.
+        frozen: (B, E, h, w).
+    Returns:
+        (B, K, E).
+    """
+    weights = similarity / similarity.sum(dim=(2, 3), keepdim=True).clamp_min(1e-12)  # (B, K, h, w)
+    return torch.einsum("bkhw,behw->bke", weights, frozen)
+
+
+def describe_with_features(model: PartModel, images: Tensor) -> tuple[PartMaps, Tensor]:
+    """Logits and descriptors, and the features of each part, (B, K, E); E is 0 where a model has no backbone."""
+    if not isinstance(model, MPAE):
+        maps = model.describe(images)
+        return maps, images.new_empty(len(images), model.num_parts, 0)
+    frozen = model.backbone(images)  # (B, E, h, w)
+    maps = model.describe(images, frozen)
+    return maps, part_features(maps.logits.softmax(dim=1)[:, :-1], frozen)
