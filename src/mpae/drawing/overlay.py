@@ -14,16 +14,21 @@ SMALLEST, LARGEST = 480, 2048  # pixels along the longer side of an overlay
 PAPER, INK = (255, 255, 255), (32, 32, 32)
 
 
-def overlay(image: Image.Image, mask: np.ndarray) -> Image.Image:
+def overlay(image: Image.Image, mask: np.ndarray, names: Sequence[str] = (),
+            colours: np.ndarray | None = None) -> Image.Image:
     """The photo with its parts in colour, outlined, and a legend of those present below it.
 
     Args:
         image: the photo, or a smaller or larger copy of it; the overlay has its size, plus the legend.
         mask: (H, W) uint8 of the photo at any size, 0 background, 1..K parts.
+        names: of the K parts, if people named them; likewise their colours, (K, 3) uint8.
     """
     labels = Image.fromarray(mask).resize(image.size, Image.Resampling.NEAREST)
     present = [part for part, pixels in enumerate(labels.histogram()) if part and pixels]
-    return _with_legend(paint_parts(image, np.asarray(labels)), present)
+    if colours is None:
+        colours = part_colours(max(present, default=0))
+    entries = [(names[part - 1] if names else part_name(part), colours[part - 1]) for part in present]
+    return _with_legend(paint_parts(image, np.asarray(labels), colours), entries)
 
 
 def viewing_size(size: tuple[int, int]) -> tuple[int, int]:
@@ -34,13 +39,13 @@ def viewing_size(size: tuple[int, int]) -> tuple[int, int]:
     return width, height
 
 
-def paint_parts(image: Image.Image, mask: np.ndarray) -> Image.Image:
+def paint_parts(image: Image.Image, mask: np.ndarray, colours: np.ndarray | None = None) -> Image.Image:
     """The photo with each part tinted in its colour and outlined; ``mask`` (H, W) has the photo's size."""
     if mask.shape != (image.height, image.width):
         raise ValueError(f"The mask has shape {mask.shape}, the image {(image.height, image.width)}; "
                          f"expected the same.")
     tint = Image.fromarray(mask)
-    tint.putpalette(mask_palette(int(mask.max(initial=0))))
+    tint.putpalette(mask_palette(int(mask.max(initial=0)), colours))
     inside = mask > 0
     opacity = inside * np.uint8(255 * OPACITY)
     opacity[_outlines(mask, _line_width(image.size)) & inside] = 255
@@ -67,10 +72,10 @@ def _font(size: tuple[int, int]) -> ImageFont.FreeTypeFont | ImageFont.ImageFont
     return ImageFont.load_default(size=max(11, round(max(size) / 55)))
 
 
-def _with_legend(picture: Image.Image, parts: Sequence[int]) -> Image.Image:
-    """The picture above a panel with the colour and name of each part, in as many lines as needed."""
+def _with_legend(picture: Image.Image, parts: Sequence[tuple[str, np.ndarray]]) -> Image.Image:
+    """The picture above a panel with the name and colour of each part, in as many lines as needed."""
     font = _font(picture.size)
-    entries = [part_name(part) for part in parts] or ["no parts"]
+    entries = [name for name, _ in parts] or ["no parts"]
     left, top, right, bottom = font.getbbox(max(entries, key=len))
     line = round((bottom - top) * 1.8)  # also the step from a swatch to its name
     step = line + round(right - left) + line // 2
@@ -80,13 +85,12 @@ def _with_legend(picture: Image.Image, parts: Sequence[int]) -> Image.Image:
     canvas = Image.new("RGB", (width, picture.height + lines * line + line // 2), PAPER)
     canvas.paste(picture, ((width - picture.width) // 2, 0))
     draw = ImageDraw.Draw(canvas)
-    colours = part_colours(max(parts, default=0))
     for number, name in enumerate(entries):
         x = line // 2 + number % columns * step
         y = picture.height + line // 4 + number // columns * line
         if parts:
             swatch = (x, y + line // 5, x + line * 3 // 5, y + line * 4 // 5)
-            draw.rectangle(swatch, fill=tuple(colours[parts[number] - 1].tolist()), outline=INK)
+            draw.rectangle(swatch, fill=tuple(parts[number][1].tolist()), outline=INK)
         draw.text((x + line * 4 // 5, y + line / 2), name, fill=INK, font=font, anchor="lm")
     return canvas
 

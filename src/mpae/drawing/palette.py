@@ -36,9 +36,13 @@ def part_colours(num_parts: int) -> np.ndarray:
     return np.array(_colours(num_parts), dtype=np.uint8).reshape(num_parts, 3)
 
 
-def mask_palette(num_parts: int) -> bytes:
-    """The palette of a mask file, index 0 being the background, in the form that Pillow takes."""
-    return bytes(BACKGROUND_COLOUR) + part_colours(num_parts).tobytes()
+def mask_palette(num_parts: int, colours: np.ndarray | None = None) -> bytes:
+    """The palette of a mask file, index 0 being the background, in the form that Pillow takes.
+
+    Args:
+        colours: (K, 3) uint8, if people chose others than `part_colours`.
+    """
+    return bytes(BACKGROUND_COLOUR) + (part_colours(num_parts) if colours is None else colours).tobytes()
 
 
 @lru_cache

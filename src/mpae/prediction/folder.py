@@ -9,6 +9,7 @@ DIR/
   descriptors.npz       names (n,), descriptors (n, K, C), present (n, K)
   features.npy          (n, K, E) float16, rows as in parts.jsonl: frozen features of each part, for search
   probabilities/        on request: (K+1, H, W) float16 an image, background last
+  thumbnails/           small JPEGs, made by `mpae serve` as they are looked at
   skipped.txt           images that could not be read, and why
   .unfinished/          the journal of a prediction that is not complete
 """
@@ -44,6 +45,7 @@ class PredictionFolder:
         self.coco = self.folder / "coco.json"
         self.descriptors = self.folder / "descriptors.npz"
         self.features = self.folder / "features.npy"
+        self.thumbnails = self.folder / "thumbnails"
         self.skipped = self.folder / "skipped.txt"
         self.unfinished = self.folder / ".unfinished"
 
@@ -88,6 +90,11 @@ class PredictionFolder:
         self._write_manifest(settings, complete, self._read_manifest().get("run_folder", ""))
         shutil.rmtree(self.unfinished, ignore_errors=True)
 
+    def is_of(self, names: Sequence[str]) -> bool:
+        """Whether it holds the finished predictions of just these images."""
+        complete = self.manifest_of().get("complete")
+        return isinstance(complete, dict) and complete.get("names") == digest(names)
+
     def manifest_of(self) -> dict[str, Any]:
         """What predictions.json says, of a folder that is looked at and not written to."""
         try:
@@ -107,7 +114,7 @@ class PredictionFolder:
             self._read_manifest()
         except MPAEError:
             return  # a coco.json or a folder `masks` that somebody else made
-        for folder in (self.masks, self.overlays, self.probabilities, self.unfinished):
+        for folder in (self.masks, self.overlays, self.probabilities, self.thumbnails, self.unfinished):
             shutil.rmtree(folder, ignore_errors=True)
         for path in (self.parts, self.coco, self.descriptors, self.features, self.skipped, self.manifest):
             path.unlink(missing_ok=True)

@@ -31,8 +31,8 @@ class Outlier:
 
 def unusualness(index: PartIndex) -> np.ndarray:
     """(n, K) float32: how unlike itself elsewhere each part is, in standard deviations; 0 where it is absent."""
-    scores = np.zeros(index.present.shape, dtype=np.float32)
-    for part in range(1, scores.shape[1] + 1):
+    scores = np.zeros_like(index.present, dtype=np.float32)
+    for part in range(1, index.present.shape[1] + 1):
         rows, units = index.units(part)
         if len(rows) >= FEWEST:
             scores[rows, part - 1] = robust_z(1 - units @ _direction(units))
@@ -50,13 +50,13 @@ def find_outliers(scores: np.ndarray, present: np.ndarray, parts: Sequence[Seque
     found = []
     for members in parts:
         columns = [member - 1 for member in members]
-        there = present[:, columns].any(axis=1)  # (n,)
+        there: np.ndarray = np.asarray(present[:, columns].any(axis=1))  # (n,)
         strangest = scores[:, columns].max(axis=1)
         found += [Outlier(image, members[int(scores[image, columns].argmax())], round(float(strangest[image]), 2),
                           "unlike")
                   for image in np.flatnonzero(there & (strangest >= FAR)).tolist()]
-        often = float(there.mean()) if len(there) else 0.0
-        if NEARLY_ALWAYS <= often < 1 and len(there) >= FEWEST:
+        often = float(there.mean()) if len(present) else 0.0
+        if NEARLY_ALWAYS <= often < 1 and len(present) >= FEWEST:
             score = round(NormalDist().inv_cdf(often) + FAR - NormalDist().inv_cdf(NEARLY_ALWAYS), 2)
             found += [Outlier(image, members[0], score, "missing") for image in np.flatnonzero(~there).tolist()]
     return sorted(found, key=lambda outlier: (-outlier.score, outlier.image, outlier.part))

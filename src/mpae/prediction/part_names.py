@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from mpae.drawing.palette import part_colours, part_name
@@ -120,6 +121,21 @@ class PartNames:
             for member in part.members:
                 table[member] = part.index
         return table
+
+    def seen(self, mask: np.ndarray) -> np.ndarray:
+        """A mask (H, W) uint8 with the parts as people see them: joined ones are one, hidden ones background."""
+        table = np.zeros(256, dtype=np.uint8)
+        table[:self.num_parts + 1] = self.lookup()
+        return table[mask]
+
+    def colours(self) -> np.ndarray:
+        """(K, 3) uint8, that of each of the model's parts."""
+        chosen = {member: part.colour for part in self.parts() for member in part.members}
+        return np.array([chosen[k] for k in range(1, self.num_parts + 1)], dtype=np.uint8).reshape(-1, 3)
+
+    def all_names(self) -> list[str]:
+        """Of each of the model's parts; members of a joined part have the same."""
+        return [self.name(k) for k in range(1, self.num_parts + 1)]
 
     # -- changes
 
