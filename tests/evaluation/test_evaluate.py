@@ -19,6 +19,8 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from mpae.data.source import Annotation, Picture, UnreadableImage
 from mpae.errors import MPAEError
 from mpae.evaluation.evaluate import evaluate
+from mpae.metrics.metric import EvaluationMetric, FoundParts, Task
+from mpae.metrics.registry import FIGURES, Figure
 
 PARTS = 3  # their colours are 60, 120 and 180; the background's is 240
 LEVELS = np.array([60, 120, 180, 240], dtype=np.uint8)
@@ -165,7 +167,7 @@ def test_pooled_labels_of_the_protocol_give_the_same_figures():
         assert figures[f"{prefix}ari"] == pytest.approx(100 * ari, abs=1e-9)
 
 
-def test_keypoints_on_and_beyond_the_edge_read_the_edge():
+def test_keypoints_beyond_the_edge_have_label_0_as_in_the_released_program():
     class Corners(Figures):
         keypoint_names, part_names, has_foreground = ("near", "far", "beyond"), (), False
 
@@ -174,7 +176,8 @@ def test_keypoints_on_and_beyond_the_edge_read_the_edge():
             return Annotation(keypoints=points, visible=np.ones(3, dtype=bool))
 
     result = evaluate(Oracle(), Corners(4))
-    assert result.contingency.table.tolist() == [[0, 0, 0, 4]] * 3  # the frame is background
+    # The frame is background; what lies on the far edge or beyond it reads zeros, of which the first is the largest.
+    assert result.contingency.table.tolist() == [[0, 0, 0, 4], [4, 0, 0, 0], [4, 0, 0, 0]]
     assert result.figures["foreground_iou"] is None
     assert result.figures["nme"] is None  # neither a box nor eyes to divide by
 
@@ -186,14 +189,14 @@ def test_batches_and_workers_do_not_matter(source):
     for name, value in one.figures.items():
         assert many.figures[name] == (None if value is None else pytest.approx(value, rel=1e-6)), name
     assert np.array_equal(many.contingency.table, one.contingency.table)
-    assert [row.name for row in many.rows] == source.names
+    assert [row["name"] for row in many.rows] == source.names
 
 
 def test_unreadable_images_are_skipped_and_named():
     result = evaluate(Oracle(), Figures(10, broken=(0, 7)), batch_size=1)
     assert result.skipped == [("000.png", "the file is empty"), ("007.png", "the file is empty")]
     assert result.figures["images"] == 8
-    assert "007.png" not in [row.name for row in result.rows]
+    assert "007.png" not in [row["name"] for row in result.rows]
 
 
 def test_no_readable_image_is_a_plain_error():
@@ -213,7 +216,7 @@ def test_mistakes_in_the_annotation_keep_their_sentence(workers):
 
 def test_limit_takes_images_from_the_whole_split():
     result = evaluate(Oracle(), Figures(10), limit=3)
-    assert [row.name for row in result.rows] == ["000.png", "003.png", "006.png"]
+    assert [row["name"] for row in result.rows] == ["000.png", "003.png", "006.png"]
     assert evaluate(Oracle(), Figures(2), limit=3).figures["images"] == 2
 
 
@@ -289,3 +292,55 @@ def test_two_processes_equal_one_exactly(tmp_path):
         assert result["frequency"] == one.frequency
         assert result["rows"] == 6
         assert result["skipped"] == [("002.png", "the file is empty")]
+
+
+class Recorder(torch.nn.Module):
+    """Says where it was asked to run."""
+
+    num_parts, image_size = PARTS, 64
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+        self.moved: list[str] = []
+
+    def to(self, device):
+        self.moved.append(str(device))
+        return super().to(device)
+
+    def part_logits(self, images: torch.Tensor) -> torch.Tensor:
+        assert images.device == self.weight.device
+        return torch.zeros(len(images), PARTS + 1, 4, 4) + self.weight
+
+
+def test_the_model_is_moved_to_the_device_that_was_asked_for():
+    model = Recorder()
+    evaluate(model, Figures(3))
+    assert model.moved == []  # it stays where it is
+    evaluate(model, Figures(3), device="cpu")
+    assert model.moved == ["cpu"]
+
+
+def test_a_line_in_the_registry_is_all_that_a_metric_needs(monkeypatch):
+    class LargestPart(EvaluationMetric):
+        columns = ("largest_part",)
+
+        def __init__(self, task: Task) -> None:
+            super().__init__(task)
+            self.add_state("largest", torch.zeros((), dtype=torch.int64), dist_reduce_fx="max")
+
+        def update(self, found: FoundParts) -> None:
+            for sample, labels in zip(found.samples, found.labels, strict=True):
+                size = int(torch.bincount(labels.flatten(), minlength=PARTS + 1)[:-1].max())
+                self.rows[sample.index] = (size,)
+                self.largest = torch.maximum(self.largest, torch.tensor(size))
+
+        def compute(self) -> dict[str, float | None]:
+            return {"largest_part": float(self.largest)}
+
+    figure = Figure("largest_part", "largest part", LargestPart, "nothing", higher_is_better=None, unit="px")
+    for module in ("mpae.metrics.registry", "mpae.evaluation.evaluate"):
+        monkeypatch.setattr(f"{module}.FIGURES", (*FIGURES, figure))
+    result = evaluate(Oracle(), Figures(4))
+    assert result.figures["largest_part"] == max(row["largest_part"] for row in result.rows) > 500
+    assert result.figures["nmi"] > 90

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
 from mpae.metrics.foreground import ForegroundIoU, foreground_iou, touches_border
+from mpae.metrics.metric import Task
+
+TASK = Task(3, has_foreground=True)
 
 
 def test_iou_by_hand():
@@ -17,6 +18,18 @@ def test_iou_by_hand():
     assert foreground_iou(target, target) == 1
     assert foreground_iou(~target, target) == 0
     assert foreground_iou(torch.zeros(2, 2).bool(), torch.zeros(2, 2).bool()) == 1
+
+
+def test_uncertain_pixels_count_neither_as_hit_nor_as_miss():
+    generator = torch.Generator().manual_seed(0)
+    predicted, target, uncertain = (torch.rand(9, 7, generator=generator) < share for share in (0.6, 0.5, 0.3))
+    both = either = 0
+    for row in range(9):
+        for column in range(7):
+            if not uncertain[row, column]:
+                both += bool(predicted[row, column] and target[row, column])
+                either += bool(predicted[row, column] or target[row, column])
+    assert foreground_iou(predicted, target, uncertain) == both / either != foreground_iou(predicted, target)
 
 
 def test_sizes_must_agree():
@@ -39,14 +52,14 @@ def test_one_pixel_at_the_edge_touches_the_border():
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_mean_over_images_in_any_order_and_share():
     ious = torch.rand(101, dtype=torch.float64).tolist()
-    one, first, second = ForegroundIoU(), ForegroundIoU(), ForegroundIoU()
+    one, first, second = ForegroundIoU(TASK), ForegroundIoU(TASK), ForegroundIoU(TASK)
     for iou in ious:
-        one.update(iou)
+        one.add(iou)
     for iou in ious[::-2]:
-        first.update(iou)
+        first.add(iou)
     for iou in ious[-2::-2]:
-        second.update(iou)
+        second.add(iou)
     first.merge_state(second)
     assert first.compute() == one.compute()  # to the last bit
-    assert one.compute() == pytest.approx(100 * sum(ious) / 101, abs=1e-6)
-    assert math.isnan(ForegroundIoU().compute())
+    assert one.compute()["foreground_iou"] == pytest.approx(100 * sum(ious) / 101, abs=1e-6)
+    assert ForegroundIoU(TASK).compute() == {"foreground_iou": None}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 import torch
 
+from mpae.metrics.metric import Task
 from mpae.metrics.presence import PartPresence, part_areas
 
 
@@ -17,26 +16,28 @@ def test_areas_count_every_pixel_of_every_image():
     assert areas.tolist() == expected
 
 
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_presence_by_hand():
     labels = torch.tensor([[[0, 0], [2, 3]], [[0, 3], [3, 3]], [[3, 3], [3, 3]]])  # 3 is the background
-    metric = PartPresence(3)
-    metric.update(part_areas(labels[:1], 3))
-    metric.update(part_areas(labels[1:], 3))
-    result = metric.compute()
-    assert float(result["parts_per_image"]) == 1.0
-    assert result["frequency"].tolist() == [2 / 3, 0, 1 / 3]
+    metric = PartPresence(Task(3))
+    metric.add(part_areas(labels[:1], 3))
+    metric.add(part_areas(labels[1:], 3))
+    assert metric.compute() == {"parts_per_image": 1.0}
+    assert metric.frequency == pytest.approx([200 / 3, 0, 100 / 3])
 
 
 @pytest.mark.filterwarnings("ignore:The ``compute`` method")
-def test_without_images_it_is_not_a_number():
-    assert math.isnan(float(PartPresence(3).compute()["parts_per_image"]))
+def test_without_images_there_is_no_figure():
+    assert PartPresence(Task(3)).compute() == {"parts_per_image": None}
 
 
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
 def test_processes_add_up():
     areas = part_areas(torch.randint(0, 9, (6, 5, 5)), 8)
-    one, first, second = PartPresence(8), PartPresence(8), PartPresence(8)
-    one.update(areas)
-    first.update(areas[0::2])
-    second.update(areas[1::2])
+    one, first, second = PartPresence(Task(8)), PartPresence(Task(8)), PartPresence(Task(8))
+    one.add(areas)
+    first.add(areas[0::2])
+    second.add(areas[1::2])
     first.merge_state(second)
-    assert torch.equal(first.compute()["frequency"], one.compute()["frequency"])
+    assert first.compute() == one.compute()
+    assert first.frequency == one.frequency

@@ -38,6 +38,7 @@ class Annotation:
     box: tuple[float, float, float, float] | None = None  # x, y, width, height
     part_mask: np.ndarray | None = None  # (H, W) uint8: 0..len(part_names)-1, then the background
     foreground: np.ndarray | None = None  # (H, W) bool
+    uncertain: np.ndarray | None = None  # (H, W) bool: where the foreground is undecided and does not count
 
 
 class ImageSource(Protocol):

@@ -2,46 +2,38 @@
 
 The whole image is squashed to the model's input; logits are interpolated to 128 x 128 pixels and the largest
 is the label. Part masks are compared there pixel by pixel; where a dataset has keypoints only, each visible
-one is a sample and its label is the one of the pixel it falls on. "Foreground" figures take the largest of
-the K parts alone, the background left out. Foreground IoU is at the image's own size, of the masks that
-prediction writes.
+one is a sample and its label is the one of the pixel it falls on. `metrics/registry.py` lists the figures.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import AnnotatedSource
 from mpae.data.sources.subsets import spread
 from mpae.distributed import gather_items, rank_and_size
-from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
-from mpae.evaluation.label_maps import (
-    LABEL_SIZE,
-    annotated_samples,
-    foreground_mask,
-    keypoint_samples,
-    part_labels,
-)
-from mpae.evaluation.result import Contingency, Evaluation, ImageRow, known
-from mpae.metrics.clustering import PartClusteringMetric, contingency, nmi
-from mpae.metrics.foreground import ForegroundIoU, foreground_iou, touches_border
-from mpae.metrics.presence import PartPresence, part_areas
-from mpae.metrics.regression import KeypointSample, KeypointSamples, keypoint_errors, nme, normaliser_of
+from mpae.evaluation.result import Evaluation
+from mpae.metrics.clustering import LabelAgreement
+from mpae.metrics.metric import LABEL_SIZE, EvaluationMetric, FoundParts, Task
+from mpae.metrics.presence import PartPresence
+from mpae.metrics.registry import FIGURES, make_metrics, metric_classes
 from mpae.model.protocol import PartModel
+from mpae.prediction.masks import interpolation_axis
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
 
 
 def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: AnnotatedSource | None = None,
              batch_size: int = 32, workers: int = 0, limit: int | None = None, fit_limit: int | None = None,
-             device: torch.device | str = "cpu", progress: Progress | None = None) -> Evaluation:
+             device: torch.device | str | None = None, progress: Progress | None = None) -> Evaluation:
     """Every figure that the annotation of `source` allows.
 
     Args:
@@ -49,17 +41,42 @@ def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: Annotated
         workers: processes that read and decode ahead of the model.
         limit: take this many images, at even distances.
         fit_limit: take this many of `fit_source`.
+        device: where the model is moved and runs; where it is, if not given.
         progress: called with "evaluate" or "fit keypoints", images done and images in all.
 
     Where torch.distributed runs, each process takes its share of the images and all return the same figures.
     """
     start = time.perf_counter()
-    reader = _Reader(model, batch_size, workers, torch.device(device), progress or _silent)
-    tally = Tally(model.num_parts, source)
-    skipped = reader.read("evaluate", source, limit, tally.add)
-    if fit_source is not None and source.keypoint_names:
-        skipped += reader.read("fit keypoints", fit_source, fit_limit, tally.add_to_fit)
-    return tally.result(skipped, reader.device, start, reader.model_seconds)
+    reader = _Reader(model, batch_size, workers, _on_device(model, device), progress or _silent)
+    metrics = make_metrics(Task(model.num_parts, source.keypoint_names, source.part_names, source.has_foreground))
+    images: list[tuple[int, str, int, int]] = []
+
+    def count(batch: Batch, found: FoundParts) -> None:
+        images.extend((sample.index, sample.name, *sample.size) for sample in batch.samples)
+        for metric in metrics.values():
+            metric.update(found)
+
+    def fit(batch: Batch, found: FoundParts) -> None:
+        for metric in metrics.values():
+            metric.fit(found)
+
+    skipped = reader.read("evaluate", source, limit, count)
+    if fit_source is not None and any(metric.is_fitted for metric in metrics):
+        skipped += reader.read("fit keypoints", fit_source, fit_limit, fit)
+    everything = sorted(gather_items(images))
+    if not everything:
+        raise MPAEError(f"None of the images can be read; the first: {skipped[0][1]}." if skipped
+                        else "The split has no images; expected one at least.")
+    figures: dict[str, float | None] = dict.fromkeys(figure.name for figure in FIGURES)
+    for metric in metrics.values():
+        figures |= metric.to(reader.device).compute()  # where the processes exchange what they counted
+    agreement, presence = metrics.get(LabelAgreement), metrics[PartPresence]
+    return Evaluation(
+        figures=figures | {"images": len(everything)},
+        contingency=agreement.contingency() if isinstance(agreement, LabelAgreement) else None,
+        frequency=presence.frequency if isinstance(presence, PartPresence) else [],
+        rows=image_rows(everything, metrics), skipped=skipped,
+        seconds=time.perf_counter() - start, model_seconds=reader.model_seconds)
 
 
 @dataclass
@@ -73,9 +90,11 @@ class _Reader:
     progress: Progress
     model_seconds: float = 0.0
 
+    @torch.inference_mode()
     def read(self, task: str, source: AnnotatedSource, limit: int | None,
-             use: Callable[[Batch, Tensor], None]) -> list[tuple[str, str]]:
-        """Give each batch with its logits to `use`; returns name and reason of all processes' unreadable images."""
+             use: Callable[[Batch, FoundParts], None]) -> list[tuple[str, str]]:
+        """Give each batch, and what the model finds in it, to `use`; returns name and reason of all processes'
+        unreadable images."""
         rank, processes = rank_and_size()
         indices = spread(len(source), limit)[rank::processes]
         skipped: list[tuple[int, str]] = []
@@ -85,123 +104,47 @@ class _Reader:
         for batch in read_batches(reader, in_batches(indices, self.batch_size), self.workers):
             skipped += [(each.index, each.reason) for each in batch.unreadable]
             if batch.samples:
-                use(batch, self._logits(batch.images))
+                use(batch, self._find(batch))
             done += len(batch)
             self.progress(task, done, len(indices))
         return [(source.names[index], reason) for index, reason in sorted(gather_items(skipped))]
 
-    @torch.inference_mode()
-    def _logits(self, images: Tensor) -> Tensor:
-        """(B, 3, S, S) uint8 -> (B, K+1, h, w) float32 on the CPU."""
+    def _find(self, batch: Batch) -> FoundParts:
         start = time.perf_counter()
-        logits = self.model.part_logits(images.to(self.device).float().div_(255)).float().cpu()
+        inputs = batch.images.to(self.device).float().div_(255)  # (B, 3, S, S)
+        logits = self.model.part_logits(inputs).float().cpu()  # (B, K+1, h, w)
         self.model_seconds += time.perf_counter() - start
-        return logits
+        samples: list[Sample] = batch.samples
+        return FoundParts(samples, logits, lambda place: foreground_mask(logits[place], samples[place].size))
 
 
-class Tally:
-    """Everything that is counted while the images go by."""
+def foreground_mask(logits: Tensor, size: tuple[int, int]) -> Tensor:
+    """Where any part beats the background: logits (K+1, h, w) -> (H, W) bool; `size` is width, height."""
+    # Two small matrix products, a third of the time of F.interpolate.
+    columns, rows = (torch.from_numpy(interpolation_axis(pixels, grid).weights)
+                     for pixels, grid in zip(size, (logits.shape[2], logits.shape[1]), strict=True))
+    large = rows @ (logits @ columns.T)  # (K+1, H, W)
+    return large[:-1].amax(0) >= large[-1]
 
-    def __init__(self, num_parts: int, source: AnnotatedSource):
-        self.num_parts, self.source = num_parts, source
-        self.masks = bool(source.part_names)
-        self.targets = [*source.part_names, "background"] if self.masks else list(source.keypoint_names)
-        self.clusters = PartClusteringMetric(num_parts + 1, max(len(self.targets), 1))
-        self.foreground_clusters = PartClusteringMetric(num_parts, max(len(self.targets), 1))
-        self.presence = PartPresence(num_parts)
-        self.iou = ForegroundIoU()
-        self.normaliser = normaliser_of(source.keypoint_names)
-        self.keypoints: list[KeypointSample] = []
-        self.fit: list[KeypointSample] = []
-        self.rows: list[ImageRow] = []
 
-    @torch.inference_mode()
-    def add(self, batch: Batch, logits: Tensor) -> None:
-        """Count a batch: logits (B, K+1, h, w)."""
-        labels, parts = part_labels(logits, LABEL_SIZE)
-        areas = part_areas(labels, self.num_parts)
-        self.presence.update(areas)
-        self.keypoints += keypoint_samples(batch.samples, logits, self.normaliser)
-        for image, sample in enumerate(batch.samples):
-            self._add_image(sample, labels[image], parts[image], areas[image], logits[image])
+def image_rows(images: Iterable[tuple[int, str, int, int]],
+               metrics: dict[type[EvaluationMetric], EvaluationMetric]) -> list[dict[str, Any]]:
+    """Number, name and size of each image, and what each metric says of it; None where it says nothing."""
+    rows = {image[0]: dict(zip(("number", "name", "width", "height"), image, strict=True)) for image in images}
+    for each in metric_classes():
+        values = dict(gather_items(list(metrics[each].rows.items()))) if each in metrics else {}
+        for number, row in rows.items():
+            row.update(zip(each.columns, values.get(number, (None,) * len(each.columns)), strict=True))
+    return list(rows.values())
 
-    def add_to_fit(self, batch: Batch, logits: Tensor) -> None:
-        """Use a batch of the split on which the keypoint regression is fitted."""
-        self.fit += keypoint_samples(batch.samples, logits, self.normaliser)
 
-    def _add_image(self, sample: Sample, labels: Tensor, parts: Tensor, areas: Tensor,
-                   logits: Tensor) -> None:
-        where, target = annotated_samples(sample, self.masks)
-        self.clusters.update(labels[where], target)
-        self.foreground_clusters.update(parts[where], target)
-        iou, foreground = None, None
-        if sample.annotation.foreground is not None:
-            foreground = torch.tensor(sample.annotation.foreground)
-            iou = foreground_iou(foreground_mask(logits, sample.size), foreground)
-            self.iou.update(iou)
-        self.rows.append(self._row(sample, labels[where], target, areas, iou, foreground))
-
-    def _row(self, sample: Sample, labels: Tensor, target: Tensor, areas: Tensor, iou: float | None,
-             foreground: Tensor | None) -> ImageRow:
-        present = (areas[:-1].nonzero()[:, 0] + 1).tolist()
-        on_keypoints = not self.masks and bool(self.targets)
-        table = contingency(labels, target, self.num_parts + 1, len(self.targets)) if self.masks else None
-        return ImageRow(
-            number=sample.index, name=self.source.names[sample.index],
-            width=sample.size[0], height=sample.size[1],
-            num_parts=len(present), parts=" ".join(map(str, present)),
-            foreground_share=100 * (1 - float(areas[-1] / areas.sum())),
-            foreground_iou=None if iou is None else 100 * iou,
-            object_share=None if foreground is None else 100 * float(foreground.double().mean()),
-            touches_border=None if foreground is None else touches_border(foreground),
-            nmi=None if table is None else 100 * nmi(table),
-            keypoints=len(target) if on_keypoints else None,
-            keypoints_on_background=int((labels == self.num_parts).sum()) if on_keypoints else None, nme=None)
-
-    def result(self, skipped: list[tuple[str, str]], device: torch.device, start: float,
-               model_seconds: float) -> Evaluation:
-        rows = sorted(gather_items(self.rows))
-        if not rows:
-            raise MPAEError(
-                f"None of the images can be read; the first: {skipped[0][1]}." if skipped
-                else "The split has no images; expected one at least.")
-        for metric in (self.clusters, self.foreground_clusters, self.iou, self.presence):
-            metric.to(device)  # where the processes exchange what they counted
-        error, rows = self._nme(rows)
-        presence = self.presence.compute()
-        figures = self._clustering() | {
-            "nme": error,
-            "foreground_iou": known(self.iou.compute()) if self.source.has_foreground else None,
-            "parts_per_image": float(presence["parts_per_image"]),
-            "images": len(rows),
-        }
-        return Evaluation(
-            figures=figures, contingency=self._contingency(),
-            frequency=(100 * presence["frequency"]).tolist(),
-            rows=rows, skipped=skipped, seconds=time.perf_counter() - start, model_seconds=model_seconds)
-
-    def _clustering(self) -> dict[str, float | None]:
-        if not self.targets:
-            return dict.fromkeys(("nmi", "ari", "foreground_nmi", "foreground_ari"))
-        every, parts = self.clusters.compute(), self.foreground_clusters.compute()
-        return {**every, "foreground_nmi": parts["nmi"], "foreground_ari": parts["ari"]}
-
-    def _nme(self, rows: list[ImageRow]) -> tuple[float | None, list[ImageRow]]:
-        """The figure, and the rows with each image's own."""
-        fit, asked = gather_items(self.fit), gather_items(self.keypoints)
-        if not fit or not asked:
-            return None, rows
-        test = KeypointSamples.of(asked)
-        errors = keypoint_errors(KeypointSamples.of(fit), test, self.normaliser)  # (n, L)
-        by_image = {int(image): known(nme(its)) for image, its in zip(test.image, errors, strict=True)}
-        return known(nme(errors)), [row._replace(nme=by_image.get(row.number)) for row in rows]
-
-    def _contingency(self) -> Contingency | None:
-        if not self.targets:
-            return None
-        with self.clusters.sync_context():
-            table = self.clusters.table.cpu().numpy().copy()
-        return Contingency(table, self.targets, [*map(part_name, range(1, self.num_parts + 1)), "background"])
+def _on_device(model: PartModel, device: torch.device | str | None) -> torch.device:
+    """Move the model there, or find out where it is."""
+    if not isinstance(model, nn.Module):
+        return torch.device(device or "cpu")
+    if device is not None:
+        model.to(device)
+    return next((parameter.device for parameter in model.parameters()), torch.device(device or "cpu"))
 
 
 def _silent(task: str, done: int, total: int) -> None:

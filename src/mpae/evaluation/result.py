@@ -3,42 +3,23 @@
 from __future__ import annotations
 
 import csv
-import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mpae.drawing.contingency import Contingency
 from mpae.files import write_atomically
-
-
-class ImageRow(NamedTuple):
-    """One image, for the analysis of errors; None where the dataset has nothing to compare with."""
-
-    number: int  # index of the image in its split
-    name: str
-    width: int
-    height: int
-    num_parts: int
-    parts: str  # as in masks, 1..K: "1 4 7"
-    foreground_share: float  # of the image, in percent
-    foreground_iou: float | None  # in percent
-    object_share: float | None  # of the image that people marked as foreground, in percent
-    touches_border: bool | None  # whether what people marked reaches the edge of the image
-    nmi: float | None  # of this image's part mask alone, in percent
-    keypoints: int | None  # visible ones
-    keypoints_on_background: int | None
-    nme: float | None  # mean over its keypoints, in percent
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """Figures are in percent but for `parts_per_image` and `images`, and None where the data allow none."""
 
-    figures: dict[str, float | None]  # nmi, ari, foreground_nmi, foreground_ari, nme, foreground_iou, ...
+    figures: dict[str, float | None]  # those of `metrics/registry.py`, and "images"
     contingency: Contingency | None  # None without keypoints and part masks
     frequency: list[float]  # (K,) share of images that show each part, in percent
-    rows: list[ImageRow] = field(repr=False)
+    # One for every image, for the analysis of errors: number, name, width, height and the columns of the metrics.
+    rows: list[dict[str, Any]] = field(repr=False)
     skipped: list[tuple[str, str]]  # name and reason of images that could not be read
     seconds: float
     model_seconds: float  # of them in the model's forward passes
@@ -59,15 +40,10 @@ class Evaluation:
         def write(temporary: Path) -> None:
             with temporary.open("w", newline="", encoding="utf-8") as file:
                 writer = csv.writer(file)
-                writer.writerow(ImageRow._fields)
-                writer.writerows([_text(value) for value in row] for row in self.rows)
+                writer.writerow(self.rows[0])
+                writer.writerows([_text(value) for value in row.values()] for row in self.rows)
 
         write_atomically(path, write)
-
-
-def known(value: float) -> float | None:
-    """None for what is not a number: JSON has no NaN."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _text(value: object) -> object:

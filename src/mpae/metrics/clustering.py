@@ -15,6 +15,11 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from mpae.data.loading import Sample
+from mpae.drawing.contingency import Contingency
+from mpae.drawing.palette import part_name
+from mpae.metrics.metric import LABEL_SIZE, EvaluationMetric, FoundParts, Task, visible_keypoints
+
 Table = Tensor | np.ndarray | Sequence[Sequence[int]]
 CHUNK = 1 << 18  # samples counted at a time: their pair numbers stay in the processor's cache
 
@@ -93,6 +98,75 @@ class PartClusteringMetric(Metric):
 
     def compute(self) -> dict[str, float]:
         return {"nmi": 100 * nmi(self.table), "ari": 100 * ari(self.table)}
+
+
+class LabelAgreement(EvaluationMetric):
+    """NMI and ARI against part masks, pixel by pixel, or where there are none, against visible keypoints.
+
+    Once of the largest of all K+1 similarities, and once ("foreground") of the largest of the K parts.
+    """
+
+    columns = ("nmi", "keypoints", "keypoints_on_background")
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.masks = bool(task.part_names)
+        self.targets = [*task.part_names, "background"] if self.masks else list(task.keypoint_names)
+        self.clusters = PartClusteringMetric(task.num_parts + 1, len(self.targets))
+        self.foreground_clusters = PartClusteringMetric(task.num_parts, len(self.targets))
+
+    @staticmethod
+    def applies(task: Task) -> bool:
+        return bool(task.part_names or task.keypoint_names)
+
+    def update(self, found: FoundParts) -> None:
+        background = self.task.num_parts
+        for sample, every, parts in zip(found.samples, found.labels, found.part_labels, strict=True):
+            if self.masks:
+                labels, part_labels, target = labels_of_pixels(sample, every, parts)
+                table = contingency(labels, target, background + 1, len(self.targets))
+                self.rows[sample.index] = (100 * nmi(table), None, None)
+            else:
+                labels, part_labels, target = labels_at_keypoints(sample, every, parts)
+                self.rows[sample.index] = (None, len(target), int((labels == background).sum()))
+            self.clusters.update(labels, target)
+            self.foreground_clusters.update(part_labels, target)
+
+    def compute(self) -> dict[str, float | None]:
+        every, parts = self.clusters.compute(), self.foreground_clusters.compute()
+        return {**every, "foreground_nmi": parts["nmi"], "foreground_ari": parts["ari"]}
+
+    def contingency(self) -> Contingency:
+        """How often each part falls on each annotated one, over all processes."""
+        with self.clusters.sync_context():
+            table = self.clusters.table.cpu().numpy().copy()
+        parts = map(part_name, range(1, self.task.num_parts + 1))
+        return Contingency(table, self.targets, [*parts, "background"])
+
+
+Labels = tuple[Tensor, Tensor, Tensor]  # (n,) or (128, 128): labels, labels without background, annotated parts
+
+
+def labels_of_pixels(sample: Sample, labels: Tensor, part_labels: Tensor) -> Labels:
+    """Every pixel of the part mask; none where the image has no mask."""
+    mask = sample.annotation.part_mask
+    if mask is None:
+        return labels[:0], part_labels[:0], labels[:0]
+    return labels, part_labels, torch.from_numpy(mask)
+
+
+def labels_at_keypoints(sample: Sample, labels: Tensor, part_labels: Tensor) -> Labels:
+    """Every visible keypoint.
+
+    Nearest sampling with pixel centres at half pixels. The released program reads probabilities of 0 beyond the edge,
+    of which the largest is the first: a keypoint out there has label 0.
+    """
+    points, visible = visible_keypoints(sample, (LABEL_SIZE, LABEL_SIZE))
+    pixels = np.rint(points[visible] - 0.5)
+    inside = torch.from_numpy(((pixels >= 0) & (pixels < LABEL_SIZE)).all(1))
+    column, row = torch.from_numpy(pixels.clip(0, LABEL_SIZE - 1).astype(np.int64)).T
+    return (labels[row, column].where(inside, 0), part_labels[row, column].where(inside, 0),
+            torch.from_numpy(np.flatnonzero(visible)))
 
 
 def _check_range(values: Tensor, size: int, name: str) -> None:

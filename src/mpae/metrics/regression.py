@@ -20,8 +20,72 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from mpae.data.geometry import scale_box
+from mpae.data.loading import Sample
+from mpae.distributed import gather_items
+from mpae.metrics.metric import EvaluationMetric, FoundParts, Task, known, visible_keypoints
+
 Normaliser = Literal["box", "eyes"]
 ACTIVE = 0.5  # a part is there if it is more likely than all else at some position
+
+
+class KeypointRegression(EvaluationMetric):
+    """NME in percent: fitted on one split, judged on the other."""
+
+    columns = ("nme",)
+    is_fitted = True
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.normaliser = normaliser_of(task.keypoint_names)
+        self.fitted_on: list[KeypointSample] = []
+        self.judged_on: list[KeypointSample] = []
+
+    @staticmethod
+    def applies(task: Task) -> bool:
+        return bool(task.keypoint_names)
+
+    def update(self, found: FoundParts) -> None:
+        self.judged_on += regression_samples(found, self.normaliser)
+
+    def fit(self, found: FoundParts) -> None:
+        self.fitted_on += regression_samples(found, self.normaliser)
+
+    def compute(self) -> dict[str, float | None]:
+        fit, asked = gather_items(self.fitted_on), gather_items(self.judged_on)
+        if not fit or not asked:
+            return {"nme": None}
+        test = KeypointSamples.of(asked)
+        errors = keypoint_errors(KeypointSamples.of(fit), test, self.normaliser)  # (n, L)
+        self.rows = {int(image): (known(nme(its)),) for image, its in zip(test.image, errors, strict=True)}
+        return {"nme": known(nme(errors))}
+
+
+def regression_samples(found: FoundParts, normaliser: Normaliser) -> list[KeypointSample]:
+    """Part centres and keypoints of a batch in the units of the regression.
+
+    "box": shares of the object's box, centres on the grid of the similarity maps, as PDiscoNet has them. "eyes":
+    shares of the squashed image, centres at 128 x 128 pixels, as Xia et al. have them. Images without keypoints, or
+    without the box, are left out.
+    """
+    similarity = (found.logits if normaliser == "box" else found.large_logits).softmax(1)
+    centres, active = (values.numpy() for values in part_centres(similarity))
+    samples = (_regression_sample(*each, normaliser) for each in zip(found.samples, centres, active, strict=True))
+    return [sample for sample in samples if sample is not None]
+
+
+def _regression_sample(sample: Sample, centres: np.ndarray, active: np.ndarray,
+                       normaliser: Normaliser) -> KeypointSample | None:
+    points, visible = visible_keypoints(sample, (1, 1))
+    corner, unit = np.zeros(2), np.ones(2)
+    if normaliser == "box":
+        if sample.annotation.box is None:
+            return None
+        box = scale_box(sample.annotation.box, sample.size, (1, 1))
+        corner, unit = np.array(box[:2]), np.array(box[2:])
+    if not len(points):
+        return None
+    return KeypointSample(sample.index, (centres - corner) / unit, active, (points - corner) / unit, visible)
 
 
 def part_centres(similarity: Tensor) -> tuple[Tensor, Tensor]:
