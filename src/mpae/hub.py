@@ -159,16 +159,18 @@ def model_card(run: Run, repo_id: str, licence: str | None = None, preview: bool
 
 
 def _figures(run: Run) -> str:
-    """A table of the last evaluation on each dataset and split."""
-    last = {(record["evaluation"], record.get("split", "")): record
-            for record in run.records() if "evaluation" in record}
-    names = [name for name in ("nmi", "ari", "nme", "foreground_iou")
-             if any(isinstance(record.get(name), (int, float)) for record in last.values())]
-    if not names:
+    """A table of the evaluation to quote on each dataset and split."""
+    from mpae.evaluation.result import final_evaluations
+    from mpae.metrics.registry import HEADLINE
+
+    records = final_evaluations(list(run.records()))
+    titles = {name: title for name, title in HEADLINE.items()
+              if any(isinstance(record.get(name), (int, float)) for record in records)}
+    if not titles:
         return ""
-    rows = [["evaluated on", *(name.replace("_", " ") for name in names)], ["---"] * (len(names) + 1)]
-    rows += [[f"{dataset} {split}".strip(), *(_number(record, name) for name in names)]
-             for (dataset, split), record in last.items()]
+    rows = [["evaluated on", *titles.values()], ["---"] * (len(titles) + 1)]
+    rows += [[f"{record['evaluation']} {record.get('split', '')}".strip(), *(_number(record, name) for name in titles)]
+             for record in records]
     return "\n## Figures\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 

@@ -9,8 +9,8 @@ import torch
 from PIL import Image
 
 from mpae.backbones.vit import FrozenViT
-from mpae.baselines import BASELINES, DinoKMeans
-from mpae.baselines.dino_kmeans import features_and_attention, squared_distance_maps
+from mpae.baselines import BASELINES
+from mpae.baselines.dino_kmeans import DinoKMeans, features_and_attention, squared_distance_maps
 from mpae.data.source import Picture, UnreadableImage
 from mpae.errors import MPAEError
 
@@ -61,7 +61,7 @@ def test_it_has_the_interface_of_a_model(model):
     maps = model.describe(images)
     assert torch.equal(maps.logits, logits)
     assert maps.descriptors.shape == (2, 4, model.backbone.dim)
-    assert BASELINES["dino-kmeans"] is DinoKMeans
+    assert BASELINES["dino-kmeans"].load() is DinoKMeans
 
 
 def test_logits_are_negative_squared_distances_by_loops(model):

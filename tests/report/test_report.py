@@ -15,7 +15,7 @@ from tiny_run import make_tiny_run
 
 from mpae.data.sources.folder import FolderImages
 from mpae.report.charts import bar_chart, heat_map, line_chart
-from mpae.report.collect import curves, final_evaluations
+from mpae.report.collect import curves
 from mpae.report.pictures import edge_of
 from mpae.report.write import chart_titles, write_report
 from mpae.run import Run
@@ -64,7 +64,7 @@ def test_is_one_folder_that_needs_nothing_else(run: Run) -> None:
 
 def test_says_what_was_found(run: Run) -> None:
     page = run.report.read_text()
-    for text in ("parts in use", "parts an image", "NMI, cub test", "61.5", "part-01", "part-03", "other:",
+    for text in ("parts in use", "parts per image", "NMI, cub test", "61.5", "part-01", "part-03", "other:",
                  "total loss", "Where the part tokens look"):
         assert text in page
     assert "a&amp;b 0.jpg" in page  # names are data, never HTML
@@ -137,18 +137,6 @@ def test_nothing_that_was_logged_is_left_out() -> None:
     assert titles == {"total": "total loss", "border": "border prior", "learning_rate": "learning rate",
                       "my_own_term": "my own term"}
     assert list(titles) == ["total", "border", "learning_rate", "my_own_term"]
-
-
-def test_figures_of_different_evaluations_are_not_mixed() -> None:
-    small = {"evaluation": "cub", "split": "test", "images": 5794, "image_size": 224, "weights": "b", "nmi": 60.0}
-    large = small | {"image_size": 448, "nmi": 70.0, "nme": 6.0}
-    sample = large | {"images": 2000, "nmi": 75.0}
-    before = large | {"weights": "a", "nmi": 50.0}
-    train = small | {"split": "train"}
-    assert final_evaluations([before, large, small, sample, train]) == [large, train]
-    steps = [{"evaluation": "validation", "images": 9, "nmi": nmi} for nmi in (3.0, 2.0)]
-    assert final_evaluations(steps) == steps[1:]  # the last of equals
-    assert final_evaluations([{"step": 1, "total": 2.0}]) == []
 
 
 def test_edge_is_the_inner_rim() -> None:

@@ -162,14 +162,3 @@ def curves(records: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
             if name not in ("step", "epoch", "minutes") and isinstance(value, (int, float)):
                 found.setdefault(FORMER.get(name, name), []).append((record["step"], float(value)))
     return found
-
-
-def final_evaluations(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each dataset and split the one evaluation to quote: of the last weights, on most images, of most pixels."""
-    groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for record in records:
-        if "evaluation" in record:
-            groups.setdefault((record["evaluation"], record.get("split")), []).append(record)
-    return [max((record for record in reversed(group) if record.get("weights") == group[-1].get("weights")),
-                key=lambda record: (record.get("images", 0), record.get("image_size", 0)))
-            for group in groups.values()]

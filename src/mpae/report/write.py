@@ -14,18 +14,19 @@ from mpae import __version__
 from mpae.data.source import ImageSource
 from mpae.drawing.overlay import paint_parts
 from mpae.drawing.palette import part_name
+from mpae.evaluation.result import final_evaluations
 from mpae.files import write_text
 from mpae.losses.objective import TITLES as LOSS_TITLES
+from mpae.metrics.registry import HEADLINE
 from mpae.model import MPAE
 from mpae.model.load import load_model
 from mpae.report.charts import bar_chart, heat_map, line_chart
-from mpae.report.collect import Findings, PartUse, Seen, curves, final_evaluations, gather
+from mpae.report.collect import Findings, PartUse, Seen, curves, gather
 from mpae.report.pictures import attention_map, part_crop, swatch
 from mpae.run import Run
 
 TITLES = LOSS_TITLES | {"foreground_share": "share of pixels in parts", "parts_used": "parts used in a batch",
                         "largest_share": "share of pixels in the largest part", "learning_rate": "learning rate"}
-EVALUATED = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
 
 
 def write_report(run: Run, source: ImageSource, *, model: MPAE | None = None, against: Run | None = None,
@@ -138,7 +139,7 @@ def facts(run: Run | None, findings: Findings | None) -> dict[str, str]:
     records = list(run.records())
     trained = [record for record in records if "total" in record]
     used = sum(not part.unused for part in findings.parts)
-    found = {"parts in use": f"{used} of {findings.num_parts}", "parts an image": f"{findings.mean_parts:.1f}"}
+    found = {"parts in use": f"{used} of {findings.num_parts}", "parts per image": f"{findings.mean_parts:.1f}"}
     if trained:
         found["steps"] = f"{trained[-1]['step']}"
         found["minutes of training"] = f"{trained[-1]['minutes']:.1f}"
@@ -147,5 +148,5 @@ def facts(run: Run | None, findings: Findings | None) -> dict[str, str]:
         where = f"{record['evaluation']} {record.get('split', '')}".strip()
         size = f", {record['image_size']} px" if "image_size" in record else ""
         found |= {f"{title}, {where}{size}": f"{record[key]:.1f}"
-                  for key, title in EVALUATED.items() if record.get(key) is not None}
+                  for key, title in HEADLINE.items() if record.get(key) is not None}
     return found
