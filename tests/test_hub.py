@@ -127,7 +127,7 @@ def test_the_card_tells_what_how_and_how_good(trained: Run) -> None:
     assert "| licence of these weights | cc-by-4.0 |" in body
     assert "12 images, 40 steps" in body
     assert "![image, parts, restoration](preview.png)" in body
-    assert "| evaluated on | nmi | ari |\n| --- | --- | --- |\n| cub test | 61.23 | 40.50 |" in body
+    assert "| evaluated on | NMI | ARI |\n| --- | --- | --- |\n| cub test | 61.23 | 40.50 |" in body
 
 
 def test_the_card_of_a_run_without_figures_and_preview(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""What tests set in a process before its command starts (see `forked.py`): death, NaN and loss at a chosen moment."""
+"""What tests set in a process before its command starts (see `forked.py`): death, NaN, loss and a full disk at a chosen moment."""
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -14,12 +15,13 @@ from typing import Any
 
 
 def on_file(event: str, pattern: str, number: int, act: Callable[[str], None]) -> None:
-    """Call `act` just before a file like `pattern` is opened for writing ("open") or renamed, for the n-th time."""
+    """Call `act` just before a file like `pattern` is opened for writing ("open") or renamed, or a folder is made
+    ("mkdir"), for the n-th time."""
     seen = 0
 
     def listen(happened: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
-        if happened != ("os.rename" if event == "rename" else "open"):
+        if happened != {"rename": "os.rename", "mkdir": "os.mkdir", "open": "open"}[event]:
             return
         if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR):
             return
@@ -82,3 +84,11 @@ def impatient(steps: int) -> None:
     from mpae.training.callbacks import CollapseWatch
 
     CollapseWatch.patience = steps
+
+
+def fill_disk(event: str, pattern: str) -> None:
+    """No space is left when a file like `pattern` is opened for writing ("open") or a folder is made ("mkdir")."""
+    def full(path: str) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    on_file(event, pattern, 1, full)

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from mpae.baselines import BASELINES
 from mpae.cli.console import messages, results
 from mpae.cli.flags import BatchSize, ImageSize, Quiet, Workers
 from mpae.cli.progress import image_progress
@@ -16,10 +17,6 @@ from mpae.errors import MPAEError
 
 if TYPE_CHECKING:
     from mpae.evaluation.result import Evaluation
-
-TITLES = {"nmi": "NMI", "ari": "ARI", "foreground_nmi": "NMI, foreground only", "nme": "NME (less is better)",
-          "foreground_ari": "ARI, foreground only", "foreground_iou": "foreground IoU",
-          "parts_per_image": "parts an image", "images": "images"}
 
 
 def evaluate(
@@ -36,7 +33,7 @@ def evaluate(
     nme_images: Annotated[int | None, typer.Option("--nme-images", min=1, help="fit that regression on so many "
                           "training images, spread over the split, instead of all")] = None,
     image_size: ImageSize = None,
-    baseline: Annotated[str | None, typer.Option(help="instead of a run: dino-kmeans")] = None,
+    baseline: Annotated[str | None, typer.Option(help=f"instead of a run: {', '.join(BASELINES)}")] = None,
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline")] = None,
     batch_size: BatchSize = 32,
     workers: Workers = 2,
@@ -47,12 +44,13 @@ def evaluate(
     """NMI, ARI, NME, foreground IoU and more on a benchmark, beside the paper's figures."""
     from mpae.data.catalogue import find_dataset, open_annotated
     from mpae.distributed import process_group
-    from mpae.evaluation import evaluate, keep, systems
+    from mpae.evaluation import evaluate, result, systems
     from mpae.run import Run
 
     console, out = messages(quiet), results()
     if (run_folder is None) == (baseline is None):
-        raise MPAEError("Give either a run folder RUN or --baseline dino-kmeans --parts K.")
+        raise MPAEError("Give either a run folder RUN or --baseline NAME --parts K; baselines are: "
+                        f"{', '.join(BASELINES)}.")
     if nme_images and not nme:
         raise MPAEError("--nme-images says how the NME is made, and --no-nme that none is; leave out one of them.")
     run = Run.open(run_folder) if run_folder else None
@@ -65,30 +63,31 @@ def evaluate(
                  else systems.baseline_model(str(baseline), parts, settings, workers, progress))
         if cache:
             model.backbone = systems.keep_features(model.backbone)
-        result = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
-                                   limit=limit, fit_limit=nme_images or limit, progress=progress)
+        found = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
+                                  limit=limit, fit_limit=nme_images or limit, progress=progress)
     if not first:
         return
     title = f"{run or baseline} on {dataset}, {split} split, K = {model.num_parts}"
-    out.print(figures_table(result, title, dataset, model.num_parts))
-    share = 100 * result.model_seconds / result.seconds
-    out.print(f"{result.seconds:.0f} s, {share:.0f} % of them in the model; {len(result.skipped)} images skipped.",
+    out.print(figures_table(found, title, dataset, model.num_parts))
+    share = 100 * found.model_seconds / found.seconds
+    out.print(f"{found.seconds:.0f} s, {share:.0f} % of them in the model; {len(found.skipped)} images skipped.",
               highlight=False)
     record = {"evaluation": dataset, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
               "image_size": model.image_size, "limit": limit, "nme_images": nme_images,
               "weights": run.weights_digest() if run else None}
     if json_file is not None:
-        keep.write_figures(json_file, record, result)
+        result.write_figures(json_file, record, found)
     if run is not None:
-        folder = keep.keep_evaluation(run, record, result)
+        folder = result.keep_evaluation(run, record, found)
         out.print(f"One row an image, and parts against annotated parts: {folder}", highlight=False)
     elif json_file is not None:  # a baseline has no folder of its own
-        result.write_rows(json_file.with_suffix(".csv"))
+        found.write_rows(json_file.with_suffix(".csv"))
 
 
-def figures_table(result: Evaluation, title: str, dataset: str, num_parts: int) -> Table:
+def figures_table(found: Evaluation, title: str, dataset: str, num_parts: int) -> Table:
     """Our figures, and the paper's for the same dataset and K where it has them."""
     from mpae.evaluation.paper import paper_row
+    from mpae.metrics.registry import FIGURES
 
     paper = paper_row(dataset, num_parts) or {}
     table = Table(title=title, title_justify="left", header_style="bold")
@@ -96,9 +95,10 @@ def figures_table(result: Evaluation, title: str, dataset: str, num_parts: int) 
     table.add_column("here", justify="right")
     for system in paper:
         table.add_column(f"paper: {system}", justify="right")
-    for key, value in result.figures.items():
+    for figure in FIGURES:
+        value = found.figures[figure.name]
         if value is not None:
-            ours = f"{value:.0f}" if key == "images" else f"{value:.2f}"
-            theirs = (f"{row[key]:.2f}" if key in row else "" for row in paper.values())
-            table.add_row(TITLES.get(key, key), ours, *theirs)
+            theirs = (f"{row[figure.name]:.2f}" if figure.name in row else "" for row in paper.values())
+            table.add_row(figure.long_title, f"{value:.2f}", *theirs)
+    table.add_row("images", f"{found.figures['images']:.0f}")
     return table

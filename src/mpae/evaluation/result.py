@@ -1,14 +1,17 @@
-"""What an evaluation found: figures, the table behind them, and a row for every image."""
+"""What an evaluation found: figures, the table behind them and a row for every image; and its files."""
 
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mpae.drawing.contingency import Contingency
-from mpae.files import write_atomically
+from mpae.drawing.contingency import Contingency, draw_contingency
+from mpae.files import write_atomically, write_text
+from mpae.prediction.writers import write_skipped
+from mpae.run import Run
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,24 @@ class Evaluation:
                 writer.writerows([_text(value) for value in row.values()] for row in self.rows)
 
         write_atomically(path, write)
+
+
+def write_figures(file: Path, record: dict[str, Any], result: Evaluation) -> None:
+    """What was evaluated and all figures, as JSON."""
+    write_text(file, json.dumps(record | result.to_json(), indent=2) + "\n")
+
+
+def keep_evaluation(run: Run, record: dict[str, Any], result: Evaluation) -> Path:
+    """The figures go to metrics.jsonl; all there is to know goes to evaluations/NAME-SPLIT, which is returned."""
+    folder = run.evaluation(record["evaluation"], record["split"], record["image_size"])
+    result.write_rows(folder / "images.csv")
+    write_figures(folder / "figures.json", record, result)
+    write_skipped(folder / "skipped.txt", result.skipped)
+    if result.contingency is not None:
+        picture = draw_contingency(result.contingency)
+        write_atomically(folder / "contingency.png", lambda path: picture.save(path, format="PNG"))
+    run.log(record | result.figures)
+    return folder
 
 
 def final_evaluations(records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from mpae.backbones import build_backbone
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
+from mpae.baselines import BASELINES
 from mpae.config import BackboneSettings, CacheSettings, DataSettings
 from mpae.data.catalogue import open_images
 from mpae.errors import MPAEError
@@ -33,15 +34,13 @@ def run_model(run: Run, parts: int | None, image_size: int | None) -> Any:
 def baseline_model(name: str, parts: int | None, settings: DataSettings, workers: int,
                    progress: Callable[[str, int, int], None]) -> Any:
     """A baseline with K parts, fitted to the training split."""
-    from mpae.baselines import BASELINES
-
     if name not in BASELINES:
         raise MPAEError(f"Unknown baseline '{name}'; choose one of: {', '.join(BASELINES)}.")
     if parts is None:
         raise MPAEError("--baseline needs --parts K, the number of parts.")
     backbone = build_backbone(BackboneSettings(), settings.image_size)
-    return BASELINES[name].fit(backbone, open_images(settings, "train"), parts, settings.image_size,
-                               workers=workers, progress=progress)
+    return BASELINES[name].load().fit(backbone, open_images(settings, "train"), parts, settings.image_size,
+                                      workers=workers, progress=progress)
 
 
 def keep_features(backbone: Any) -> Any:
