@@ -1,4 +1,4 @@
-"""What tests set in a process before its command starts (see `forked.py`): death, NaN, loss and a full disk at a chosen moment."""
+"""What tests set in a process before its command starts (see `forked.py`): death, NaN, losses, a full disk."""
 
 from __future__ import annotations
 
