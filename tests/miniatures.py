@@ -1,4 +1,4 @@
-"""Miniature copies of the four benchmarks, written in exactly the layouts of the official releases.
+"""Miniature copies of the benchmarks, written in exactly the layouts of the official releases.
 
 Each writer returns what it wrote, so that a reader can be held against it.
 """
@@ -80,6 +80,44 @@ def write_cub(root: Path, images: int = 12, seed: int = 0) -> Cub:
         write_lines(folder / f"{name}.txt", lines)
     write_lines(root / "classes.txt", ["1 001.Bird_0", "2 002.Bird_1"])
     write_lines(root / "parts" / "parts.txt", [f"{i + 1} {name}" for i, name in enumerate(KEYPOINTS_CUB)])
+    return written
+
+
+@dataclass
+class Pets:
+    """What ``write_pets`` wrote: the names of each split, and the trimap of each name."""
+
+    root: Path
+    splits: dict[str, list[str]] = field(default_factory=dict)
+    trimaps: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+def write_pets(root: Path, images: int = 12, seed: int = 0, sorted_by_split: bool = False) -> Pets:
+    """images/ and annotations/ of the official release; or train/, test/ and trimaps/."""
+    random = np.random.default_rng(seed)
+    written = Pets(root, {"train": [], "test": []})
+    trimaps = root / ("trimaps" if sorted_by_split else "annotations/trimaps")
+    trimaps.mkdir(parents=True)
+    lists: dict[str, list[str]] = {"train": [], "test": []}
+    for number in range(images):
+        split, breed = ("train", "test")[number % 3 // 2], ("Abyssinian", "yorkshire_terrier")[number % 2]
+        name = f"{breed}_{number}"
+        width, height = int(random.integers(40, 70)), int(random.integers(40, 70))
+        image, box = draw_image(width, height, random)
+        trimap = Image.new("L", (width, height), 2)
+        ImageDraw.Draw(trimap).ellipse(box, fill=1, outline=3, width=3)
+        folder = root / (split if sorted_by_split else "images")
+        folder.mkdir(parents=True, exist_ok=True)
+        image.save(folder / f"{name}.jpg")
+        trimap.save(trimaps / f"{name}.png")
+        lists[split].append(f"{name} {number % 2 + 1} {number % 2 + 1} 1")
+        written.splits[split].append(f"{name}.jpg")
+        written.trimaps[f"{name}.jpg"] = np.asarray(trimap)
+    if sorted_by_split:
+        written.splits = {split: sorted(names) for split, names in written.splits.items()}
+        return written
+    for split, file in (("train", "trainval"), ("test", "test")):
+        write_lines(root / "annotations" / f"{file}.txt", lists[split])
     return written
 
 

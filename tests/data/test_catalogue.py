@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from miniatures import write_celeba, write_cub, write_partimagenet_ood, write_partimagenet_seg
+from miniatures import write_celeba, write_cub, write_partimagenet_ood, write_partimagenet_seg, write_pets
 from PIL import Image
 
 from mpae.config import DataSettings
 from mpae.data.catalogue import describe_datasets, find_dataset, open_annotated, open_images
 from mpae.errors import MPAEError
 
-WRITERS = {"cub": write_cub, "celeba": write_celeba, "partimagenet-ood": write_partimagenet_ood,
+WRITERS = {"pets": write_pets, "cub": write_cub, "celeba": write_celeba, "partimagenet-ood": write_partimagenet_ood,
            "partimagenet-seg": write_partimagenet_seg}
 
 
@@ -66,7 +66,7 @@ def test_evaluation_gets_the_annotation_of_the_same_validation_images(dataset: D
     whole = open_annotated(dataset, "train")
     original = whole.annotation(list(whole.names).index(source.names[-1]))
     same = source.annotation(len(source) - 1)
-    for field in ("keypoints", "visible", "box", "part_mask", "foreground"):
+    for field in ("keypoints", "visible", "box", "part_mask", "foreground", "uncertain"):
         np.testing.assert_equal(getattr(same, field), getattr(original, field))
     assert (source.keypoint_names, source.part_names) == (whole.keypoint_names, whole.part_names)
     assert source[0].name == source.names[0]
@@ -77,7 +77,7 @@ def test_each_evaluation_can_be_opened(dataset: DataSettings) -> None:
     for split in entry.sizes if entry.open else ():
         source = open_annotated(dataset, split)
         annotation, size = source.annotation(0), source[0].image.size
-        assert source.keypoint_names or source.part_names
+        assert source.keypoint_names or source.part_names or source.has_foreground
         if source.has_foreground:
             assert annotation.foreground.shape == size[::-1]
         if source.part_names:
@@ -108,7 +108,7 @@ def test_what_is_missing_is_said() -> None:
 
 def test_every_dataset_is_described() -> None:
     names = [entry.name for entry in describe_datasets()]
-    assert names == ["folder", "synthetic", "cub", "celeba", "partimagenet-ood", "partimagenet-seg"]
+    assert names == ["folder", "synthetic", "pets", "cub", "celeba", "partimagenet-ood", "partimagenet-seg"]
     for entry in describe_datasets():
         assert all((entry.description, entry.annotation, entry.origin, entry.licence, entry.sizes))
         assert entry.tree or entry.name == "synthetic"

@@ -22,6 +22,7 @@ from mpae.data.benchmarks.tables import (
     read_table,
     safe_name,
 )
+from mpae.data.dataset import Dataset, root_of
 from mpae.data.source import Annotation, UnreadableImage
 from mpae.data.sources.benchmark import BenchmarkImages, image_size
 from mpae.errors import MPAEError
@@ -147,3 +148,16 @@ def _listed_sizes(base: Path) -> dict[str, tuple[float, float]]:
             rows = zip(table.keys, table.values, strict=True)
             return {name: (width, height) for name, (height, width) in rows}
     return {}
+
+
+DATASET = Dataset(
+    name="celeba",
+    description="CelebA in the wild, faces that cover 30 % of the image or more",
+    annotation="5 landmarks, boxes",
+    tree=TREE,
+    origin="mmlab.ie.cuhk.edu.hk/projects/CelebA.html; the MAFL lists: github.com/zhzhanp/TCDCN-face-alignment",
+    licence="non-commercial research only",
+    sizes={"train": "45,609", "fit": "5,379 (MAFL training)", "test": "283 (MAFL test)"},
+    open=lambda settings, split: CelebaImages(root_of(settings), split),
+    fit_split="fit",
+)

@@ -17,6 +17,7 @@ from mpae.data.benchmarks.tables import (
     read_table,
     safe_name,
 )
+from mpae.data.dataset import Dataset, root_of
 from mpae.data.source import Annotation
 from mpae.data.sources.benchmark import BenchmarkImages, read_labels
 from mpae.errors import MPAEError
@@ -113,3 +114,16 @@ def _find_masks(base: Path, root: Path, names: Sequence[str]) -> Path | None:
             check_files(folder, masks, [f"'{base / 'images' / name}'" for name in names], what="its mask")
             return folder
     return None
+
+
+DATASET = Dataset(
+    name="cub",
+    description="Caltech-UCSD Birds-200-2011, 200 kinds of birds",
+    annotation="15 keypoints, boxes, foreground masks",
+    tree=TREE,
+    origin="www.vision.caltech.edu/datasets/cub_200_2011",
+    licence="images belong to their photographers; non-commercial research and education",
+    sizes={"train": "5,994", "test": "5,794"},
+    open=lambda settings, split: CubImages(root_of(settings), split),
+    fit_split="train",
+)

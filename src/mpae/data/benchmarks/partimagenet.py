@@ -13,6 +13,7 @@ from PIL import Image
 
 from mpae.data.benchmarks.coco import CocoImage, CocoParts, has_polygons, parse_parts, rasterise, read_json
 from mpae.data.benchmarks.tables import Table, check_files, check_split, find, read_table
+from mpae.data.dataset import Dataset, root_of
 from mpae.data.source import Annotation
 from mpae.data.sources.benchmark import BenchmarkImages, read_labels
 from mpae.data.sources.folder import find_images
@@ -157,3 +158,28 @@ def _is_background(path: Path) -> bool:
             return labels.getextrema() == (len(PART_NAMES), len(PART_NAMES))
     except Exception as error:
         raise MPAEError(f"Cannot read the label map '{path}': {' '.join(str(error).split())}.") from None
+
+
+_ORIGIN = "github.com/TACJu/PartImageNet"
+_LICENCE = "images: ImageNet's terms, non-commercial research; annotations: none stated"
+
+OOD = Dataset(
+    name="partimagenet-ood",
+    description="PartImageNet, 109 classes of the original archive, divided as in PDiscoFormer and MPAE",
+    annotation="masks of 40 parts",
+    tree=TREES["ood"],
+    origin=f"{_ORIGIN}; split file: github.com/ananthu-aniraj/pdiscoformer, data_sets/",
+    licence=_LICENCE,
+    sizes={"train": "14,865", "test": "1,658"},
+    open=lambda settings, split: PartImageNetImages(root_of(settings), split, "ood"),
+)
+SEG = Dataset(
+    name="partimagenet-seg",
+    description="PartImageNet, 158 classes, the release for segmentation",
+    annotation="masks of 40 parts",
+    tree=TREES["seg"],
+    origin=_ORIGIN,
+    licence=_LICENCE,
+    sizes={"train": "20,457", "val": "about 1,200", "test": "2,405"},
+    open=lambda settings, split: PartImageNetImages(root_of(settings), split, "seg"),
+)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from mpae.data.dataset import Dataset
 from mpae.data.images import EXTENSIONS, read_picture
 from mpae.data.source import ImageSource, Picture
 from mpae.errors import MPAEError
@@ -92,3 +93,15 @@ def listed_images(file: Path) -> FolderImages:
         raise MPAEError(f"The list '{file}' names no image; write one path a line.")
     root = Path(os.path.commonpath([path.parent for path in paths]))
     return FolderImages(root, list(dict.fromkeys(path.relative_to(root).as_posix() for path in paths)))
+
+
+DATASET = Dataset(
+    name="folder",
+    description="your own photos, sub-folders included",
+    annotation="none",
+    tree={"**/*.jpg": f"photos; also {' '.join(ending for ending in EXTENSIONS if ending != '.jpg')}"},
+    origin="yours",
+    licence="yours",
+    sizes={"train": "all images"},
+    open=None,
+)

@@ -6,11 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mpae.config import DataSettings
+from mpae.data.benchmarks.tables import check_split
+from mpae.data.dataset import Dataset
 from mpae.data.images import digest_of
 from mpae.data.source import Annotation, Picture
 from mpae.data.sources.synthetic.anatomy import BACKGROUND, KEYPOINT_PARTS, PART_NAMES
 from mpae.data.sources.synthetic.drawing import KINDS, SPLITS, VERSION, Drawing, draw, kind_of
 from mpae.errors import MPAEError
+
+TEST_IMAGES = 200
 
 
 class SyntheticImages:
@@ -69,3 +74,21 @@ class SyntheticImages:
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} of {len(self)} synthetic images")
         return index % len(self)
+
+
+def _open(settings: DataSettings, split: str) -> SyntheticImages:
+    check_split(split, SPLITS, "synthetic")
+    return SyntheticImages(settings.synthetic_images if split == "train" else TEST_IMAGES, split=split)
+
+
+DATASET = Dataset(
+    name="synthetic",
+    description="animals and vehicles that mpae draws itself, nothing to download",
+    annotation="part masks, keypoints, boxes, foreground masks",
+    tree={},
+    origin="drawn by mpae",
+    licence="as mpae",
+    sizes={"train": "data.synthetic_images", "test": str(TEST_IMAGES)},
+    open=_open,
+    fit_split="train",
+)
