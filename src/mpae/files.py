@@ -6,7 +6,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,14 @@ def write_text(path: Path, text: str) -> None:
 def one_line(text: str) -> str:
     """Text that a line of a UTF-8 file can hold: names may have line breaks, or bytes that are no UTF-8."""
     return text if text.isprintable() else repr(text)
+
+
+def write_skipped(path: Path, skipped: Sequence[tuple[str, str]]) -> None:
+    """Name and reason of images that could not be read, one a line; no file if there are none."""
+    if skipped:
+        write_text(path, "".join(f"{one_line(name)}\t{one_line(reason)}\n" for name, reason in skipped))
+    else:
+        path.unlink(missing_ok=True)
 
 
 def read_yaml(file: Path) -> dict[str, Any]:

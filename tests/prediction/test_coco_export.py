@@ -32,7 +32,7 @@ def test_pycocotools_loads_what_is_written(tmp_path, capsys):
     for name, mask in masks.items():
         parts = [part(mask, int(k)) for k in np.unique(mask) if k]
         writer.append({"name": name, "file": name, "width": mask.shape[1], "height": mask.shape[0],
-                       "parts": parts, "runs": encode_labels(mask)}, None)
+                       "parts": parts, "kept": {"coco": encode_labels(mask)}}, {})
     writer.close()
     write_coco(tmp_path / "coco.json", Journal(tmp_path / "journal", list(masks), list(masks)), num_parts=4)
 

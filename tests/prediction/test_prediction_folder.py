@@ -62,9 +62,9 @@ def test_a_foreign_folder_is_refused_and_overwriting_deletes_nothing_of_it(tmp_p
 def test_overwriting_removes_all_that_was_predicted_before(tmp_path):
     folder = PredictionFolder(tmp_path)
     finished(folder)
-    (folder.masks / "sub").mkdir(parents=True)
-    (folder.masks / "sub" / "a.png").write_text("old")
-    folder.coco.write_text("old")
+    (folder.output("masks") / "sub").mkdir(parents=True)
+    (folder.output("masks") / "sub" / "a.png").write_text("old")
+    folder.output("coco").write_text("old")
     (tmp_path / "notes.txt").write_text("mine")
     folder.prepare(SETTINGS, NAMES, overwrite=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["notes.txt", "predictions.json"]
@@ -96,7 +96,7 @@ def test_a_file_in_its_place_is_refused(tmp_path):
 def test_leftovers_of_a_kill_are_swept(tmp_path):
     folder = PredictionFolder(tmp_path)
     folder.prepare(SETTINGS, NAMES, overwrite=False)
-    leftover = folder.masks / "sub" / ".a.png.4711.part"
+    leftover = folder.output("masks") / "sub" / ".a.png.4711.part"
     leftover.parent.mkdir(parents=True)
     leftover.write_text("half")
     folder.prepare(SETTINGS, NAMES, overwrite=False)

@@ -12,14 +12,14 @@ from mpae.cli.console import messages, results
 from mpae.cli.flags import BatchSize, ImageSize, Overwrite, Quiet, RunFolder, Workers
 from mpae.cli.progress import image_progress
 from mpae.errors import MPAEError
+from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS
 
 
 def predict(
     run: RunFolder,
     images: Annotated[Path, typer.Argument(metavar="IMAGES", help="a folder, an image, or a .txt list of paths")],
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="the folder to write")],
-    write: Annotated[str, typer.Option(help="what to write: masks, overlays, parts, coco, descriptors, "
-                                       "features, probabilities")] = "masks,overlays,parts,coco,descriptors,features",
+    write: Annotated[str, typer.Option(help=f"what to write: {', '.join(OUTPUTS)}")] = ",".join(DEFAULT_OUTPUTS),
     image_size: ImageSize = None,
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mpae.drawing.contingency import Contingency, draw_contingency
-from mpae.files import write_atomically, write_text
-from mpae.prediction.writers import write_skipped
+from mpae.files import write_atomically, write_skipped, write_text
 from mpae.run import Run
 
 

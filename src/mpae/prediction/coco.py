@@ -40,7 +40,7 @@ def write_coco(path: Path, journal: Journal, num_parts: int) -> None:
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8") as file:
             file.write('{"info": {"description": "Parts discovered by mpae"}, "licenses": [],\n"images": [')
-            _write_list(file, (_image(*numbered) for numbered in enumerate(journal.records(), start=1)))
+            _write_list(file, (_coco_image(*numbered) for numbered in enumerate(journal.records(), start=1)))
             file.write('],\n"annotations": [')
             _write_list(file, _annotations(journal.records()))
             file.write(f'],\n"categories": {json.dumps(categories)}}}\n')
@@ -48,7 +48,7 @@ def write_coco(path: Path, journal: Journal, num_parts: int) -> None:
     write_atomically(path, write)
 
 
-def _image(number: int, record: Record) -> dict[str, Any]:
+def _coco_image(number: int, record: Record) -> dict[str, Any]:
     return {"id": number, "file_name": record["name"], "width": record["width"], "height": record["height"]}
 
 
@@ -59,7 +59,7 @@ def _annotations(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
             number += 1
             yield {"id": number, "image_id": image, "category_id": part["index"],
                    "segmentation": {"size": [record["height"], record["width"]],
-                                    "counts": record["runs"][str(part["index"])]},
+                                    "counts": record["kept"]["coco"][str(part["index"])]},
                    "area": part["area"], "bbox": part["box"], "iscrowd": 0, "score": part["confidence"]}
 
 

@@ -2,13 +2,7 @@
 
 DIR/
   predictions.json      the run and the settings these predictions come from
-  masks/                indexed PNGs at each image's own size: 0 background, 1..K parts
-  overlays/             parts painted over the photo, with a legend
-  parts.jsonl           one line an image: parts present with area, centre, box, confidence
-  coco.json             the masks as COCO annotations
-  descriptors.npz       names (n,), descriptors (n, K, C), present (n, K)
-  features.npy          (n, K, E) float16, rows as in parts.jsonl: frozen features of each part, for search
-  probabilities/        on request: (K+1, H, W) float16 an image, background last
+  masks/ ...            the outputs, as prediction/outputs.py lists them
   thumbnails/           small JPEGs, made by `mpae serve` as they are looked at
   skipped.txt           images that could not be read, and why
   .unfinished/          the journal of a prediction that is not complete
@@ -25,10 +19,9 @@ from typing import Any
 
 from mpae.errors import MPAEError
 from mpae.files import cannot_write, write_text
+from mpae.prediction.outputs import OUTPUTS
 
 FORMAT = 1
-KINDS = ("masks", "overlays", "parts", "coco", "descriptors", "features", "probabilities")
-DEFAULT_KINDS = KINDS[:-1]
 WAY_OUT = "choose another folder or overwrite it with --overwrite"
 
 
@@ -38,19 +31,19 @@ class PredictionFolder:
     def __init__(self, folder: str | Path):
         self.folder = Path(folder)
         self.manifest = self.folder / "predictions.json"
-        self.masks = self.folder / "masks"
-        self.overlays = self.folder / "overlays"
-        self.probabilities = self.folder / "probabilities"
-        self.parts = self.folder / "parts.jsonl"
-        self.coco = self.folder / "coco.json"
-        self.descriptors = self.folder / "descriptors.npz"
-        self.features = self.folder / "features.npy"
+        self.masks = self.output("masks")
+        self.parts = self.output("parts")
+        self.features = self.output("features")
         self.thumbnails = self.folder / "thumbnails"
         self.skipped = self.folder / "skipped.txt"
         self.unfinished = self.folder / ".unfinished"
 
     def __str__(self) -> str:
         return str(self.folder)
+
+    def output(self, name: str) -> Path:
+        """The file or folder of an output: output("masks") is DIR/masks."""
+        return self.folder / OUTPUTS[name].place
 
     def prepare(self, settings: Mapping[str, Any], names: Sequence[str], overwrite: bool,
                 run_folder: str = "") -> dict[str, Any] | None:
@@ -114,10 +107,11 @@ class PredictionFolder:
             self._read_manifest()
         except MPAEError:
             return  # a coco.json or a folder `masks` that somebody else made
-        for folder in (self.masks, self.overlays, self.probabilities, self.thumbnails, self.unfinished):
-            shutil.rmtree(folder, ignore_errors=True)
-        for path in (self.parts, self.coco, self.descriptors, self.features, self.skipped, self.manifest):
-            path.unlink(missing_ok=True)
+        for path in (*map(self.output, OUTPUTS), self.thumbnails, self.unfinished, self.skipped, self.manifest):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def _read_manifest(self) -> dict[str, Any]:
         if not self.manifest.exists():
@@ -147,8 +141,8 @@ class PredictionFolder:
 
     def _remove_leftovers(self) -> None:
         """Files that a kill has kept from being renamed to their place."""
-        for folder in (self.masks, self.overlays, self.probabilities):
-            for path in folder.rglob(".*.part"):
+        for output in OUTPUTS:
+            for path in self.output(output).rglob(".*.part"):
                 path.unlink(missing_ok=True)
 
 

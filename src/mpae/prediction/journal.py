@@ -1,13 +1,14 @@
 """What is done of a prediction, so that a stopped one can go on.
 
 Each process appends to two files of its own: a line of JSON for each image that is finished, and before it
-the image's descriptors and features as raw numbers. The tables that users want are put together from them at the end.
+its numbers, such as descriptors, as raw bytes. The tables that users want are put together from them at the end.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
@@ -16,7 +17,8 @@ import numpy as np
 
 from mpae.files import cannot_write
 
-Record = dict[str, Any]  # name, file, width, height, parts; runs if for COCO; row, shape and columns of numbers
+# name, file, width, height, parts; `kept`: plain data by output; `row` and `shapes` of its numbers, by output
+Record = dict[str, Any]
 
 
 class JournalWriter:
@@ -32,16 +34,13 @@ class JournalWriter:
         self.lines.truncate(length)
         self.lines.seek(length)
 
-    def append(self, record: Record, descriptors: np.ndarray | None, features: np.ndarray | None = None) -> None:
-        """One image with its descriptors (K, C) and features (K, E), if they are kept."""
-        kept = [array for array in (descriptors, features) if array is not None]
-        if kept:
-            numbers = np.concatenate(kept, axis=1)  # (K, C+E)
-            content = numbers.astype("<f4").tobytes()
+    def append(self, record: Record, numbers: Mapping[str, np.ndarray]) -> None:
+        """One image and its numbers, (K, n) for each output that keeps some; the shapes are those of every image."""
+        if numbers:
+            content = b"".join(array.astype("<f4").tobytes() for array in numbers.values())
             self.numbers.seek(self.row * len(content))
             _write(self.numbers, content, self.numbers_path)
-            columns = 0 if descriptors is None else descriptors.shape[1]
-            record = record | {"row": self.row, "shape": numbers.shape, "columns": columns}
+            record = record | {"row": self.row, "shapes": {name: array.shape for name, array in numbers.items()}}
             self.row += 1
         _write(self.lines, json.dumps(record).encode("ascii") + b"\n", self.lines_path)
 
@@ -59,10 +58,11 @@ class Journal:
         self.place = np.full((len(names), 2), -1, dtype=np.int64)  # journal file and where in it; -1: not done
         index_of = {name: index for index, name in enumerate(names)}
         for number, path in enumerate(self.paths):
-            size = _numbers_path(path).stat().st_size
+            size = _numbers_path(path).stat().st_size if _numbers_path(path).exists() else 0
             for start, _, record in _read_lines(path):
                 index = index_of.get(record["name"])
-                if index is not None and record["file"] == files[index] and _numbers_end(record) <= size:
+                whole = "kept" in record and _row_bytes(record) * (record.get("row", -1) + 1) <= size
+                if index is not None and record["file"] == files[index] and whole:
                     self.place[index] = number, start
 
     def __len__(self) -> int:
@@ -77,25 +77,17 @@ class Journal:
         for _, record in self._located():
             yield record
 
-    def descriptors(self) -> Iterator[np.ndarray]:
-        """(K, C) float32 of each record, in the same order."""
-        for record, numbers in self._numbers():
-            yield numbers[:, :record["columns"]]
-
-    def features(self) -> Iterator[np.ndarray]:
-        """(K, E) float32 of each record, in the same order."""
-        for record, numbers in self._numbers():
-            yield numbers[:, record["columns"]:]
-
-    def _numbers(self) -> Iterator[tuple[Record, np.ndarray]]:
+    def numbers(self, output: str) -> Iterator[np.ndarray]:
+        """What an output keeps of each record, (K, n) float32, in the same order."""
         with ExitStack() as stack:
             files = [stack.enter_context(_numbers_path(path).open("rb")) for path in self.paths]
             for number, record in self._located():
-                end = _numbers_end(record)
-                start = end // (record["row"] + 1) * record["row"]
+                shapes, start = record["shapes"], _row_bytes(record) * record["row"]
+                for other in list(shapes)[:list(shapes).index(output)]:
+                    start += 4 * math.prod(shapes[other])
                 files[number].seek(start)
-                found = np.frombuffer(files[number].read(end - start), dtype="<f4")
-                yield record, found.reshape(record["shape"])
+                content = files[number].read(4 * math.prod(shapes[output]))
+                yield np.frombuffer(content, dtype="<f4").reshape(shapes[output])
 
     def _located(self) -> Iterator[tuple[int, Record]]:
         with ExitStack() as stack:
@@ -121,14 +113,12 @@ def _read_lines(path: Path) -> Iterator[tuple[int, int, Record]]:
 
 
 def _numbers_path(lines: Path) -> Path:
-    return lines.with_name(lines.name.replace("images-", "descriptors-").replace(".jsonl", ".f32"))
+    return lines.with_name(lines.name.replace("images-", "numbers-").replace(".jsonl", ".f32"))
 
 
-def _numbers_end(record: Record) -> int:
-    """Where the descriptors of a record end in their file, in bytes."""
-    if "row" not in record:
-        return 0
-    return (record["row"] + 1) * record["shape"][0] * record["shape"][1] * 4
+def _row_bytes(record: Record) -> int:
+    """Bytes of the numbers of an image."""
+    return 4 * sum(math.prod(shape) for shape in record.get("shapes", {}).values())
 
 
 def _unbuffered(path: Path) -> IO[bytes]:

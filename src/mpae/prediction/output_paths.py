@@ -14,8 +14,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
+from mpae.prediction.outputs import OUTPUTS
+
 MAX_BYTES = 180  # of one step of a path; file systems take 255, with endings and temporary names
-ENDINGS = (".png", ".jpg", ".npz")  # of the files that prediction writes for an image
+ENDINGS = tuple({PurePosixPath(output.path).suffix for output in OUTPUTS.values() if output.image})
 FORBIDDEN = re.compile(r'[\x00-\x1f\x7f<>:"|?*\\]')  # in the file names of one system or another
 
 

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 
 from mpae.backbones.vit import FEW
@@ -28,14 +27,14 @@ from mpae.data.source import ImageSource, Picture
 from mpae.distributed import gather_items, on_first_process, rank_and_size
 from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
+from mpae.files import write_skipped
 from mpae.model.protocol import PartModel
-from mpae.prediction import writers
-from mpae.prediction.coco import encode_labels, write_coco
 from mpae.prediction.features import describe_with_features
-from mpae.prediction.folder import DEFAULT_KINDS, KINDS, PredictionFolder
+from mpae.prediction.folder import PredictionFolder
 from mpae.prediction.journal import Journal, JournalWriter, Record
 from mpae.prediction.masks import MAX_PARTS, probabilities, segment
 from mpae.prediction.output_paths import output_names
+from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Found, Output, choose_outputs
 from mpae.prediction.parts import Parts
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
@@ -102,16 +101,16 @@ class FolderPrediction:
 
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
-                   run_folder: str = "", write: Sequence[str] = DEFAULT_KINDS, flip: bool = False, batch_size: int = 16,
-                   workers: int = 0, overwrite: bool = False, device: torch.device | str = "cpu",
-                   progress: Progress | None = None) -> FolderPrediction:
+                   run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
+                   batch_size: int = 16, workers: int = 0, overwrite: bool = False, device: torch.device | str = "cpu",
+                   progress: Progress = lambda *_: None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
 
     Args:
         run: fingerprint of the model; predictions of another one are not gone on with.
         origin: where the images come from; likewise.
         run_folder: where the run lies; kept for those who look at the predictions later.
-        write: what to write, of `KINDS`; `mpae.prediction.folder` describes each.
+        write: what to write; `mpae.prediction.outputs` describes each.
         workers: processes that read and decode ahead of the model.
         progress: called with "predict", images done by this call, and images it has to do.
 
@@ -119,28 +118,20 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     """
     start = time.perf_counter()
     predictor = PartPredictor(model, flip=flip, device=device)
-    kinds = _checked_kinds(write)
-    settings = {"run": run, "origin": origin, "write": kinds, "flip": flip, "num_parts": model.num_parts,
-                "image_size": model.image_size}
+    outputs = choose_outputs(write)
+    settings = {"run": run, "origin": origin, "write": [output.name for output in outputs], "flip": flip,
+                "num_parts": model.num_parts, "image_size": model.image_size}
     folder, files = PredictionFolder(out), output_names(source.names)
     found = on_first_process(lambda: _begin(folder, settings, source.names, files, overwrite, run_folder))
     if isinstance(found, dict):
         skipped = [(name, reason) for name, reason in found["skipped"]]
         return FolderPrediction(folder, found["images"], 0, skipped, time.perf_counter() - start)
     rank, processes = rank_and_size()
-    job = _Job(predictor, source, folder, files, kinds, batch_size, workers, progress or _silent)
+    job = _Job(predictor, source, folder, files, outputs, batch_size, workers, progress)
     unreadable = sorted(gather_items(job.run(found[rank::processes], rank)))
     skipped = [(source.names[index], reason) for index, reason in unreadable]
     images = on_first_process(lambda: _assemble(folder, settings, source.names, files, skipped))
     return FolderPrediction(folder, images, len(found) - len(skipped), skipped, time.perf_counter() - start)
-
-
-def _checked_kinds(write: Sequence[str]) -> list[str]:
-    unknown = [kind for kind in write if kind not in KINDS]
-    if unknown or not write:
-        found = f"Cannot write '{', '.join(unknown)}'" if unknown else "Nothing is to be written"
-        raise MPAEError(f"{found}; choose from: {', '.join(KINDS)}.")
-    return [kind for kind in KINDS if kind in write]
 
 
 def _begin(folder: PredictionFolder, settings: dict[str, Any], names: Sequence[str], files: Sequence[str],
@@ -158,7 +149,7 @@ class _Job:
     source: ImageSource
     folder: PredictionFolder
     files: Sequence[str]  # output name of each image
-    kinds: Sequence[str]
+    outputs: Sequence[Output]
     batch_size: int
     workers: int
     progress: Progress
@@ -166,7 +157,7 @@ class _Job:
     def run(self, indices: Sequence[int], rank: int) -> list[tuple[int, str]]:
         """Predict these images; returns index and reason of those that could not be read."""
         skipped: list[tuple[int, str]] = []
-        pending: deque[tuple[Future[Record], np.ndarray, np.ndarray]] = deque()
+        pending: deque[Future[tuple[Record, dict[str, np.ndarray]]]] = deque()
         journal = JournalWriter(self.folder.unfinished, rank)
         pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1))
         done = 0
@@ -174,9 +165,7 @@ class _Job:
         def settle(leave: int) -> None:
             nonlocal done
             while len(pending) > leave:
-                future, descriptors, features = pending.popleft()
-                journal.append(future.result(), descriptors if "descriptors" in self.kinds else None,
-                               features if "features" in self.kinds else None)
+                journal.append(*pending.popleft().result())
                 done += 1
                 self.progress("predict", done + len(skipped), len(indices))
 
@@ -193,54 +182,44 @@ class _Job:
 
     def _batches(self, indices: Sequence[int]) -> Iterator[Batch]:
         reader = PictureReader(self.source, self.predictor.model.image_size,
-                               shown_size=viewing_size if "overlays" in self.kinds else None)
+                               shown_size=viewing_size if any(each.shows for each in self.outputs) else None)
         return read_batches(reader, in_batches(indices, self.batch_size), min(self.workers, len(indices)))
 
     def _predict(self, samples: list[Sample],
-                 pool: ThreadPoolExecutor) -> Iterator[tuple[Future[Record], np.ndarray, np.ndarray]]:
+                 pool: ThreadPoolExecutor) -> Iterator[Future[tuple[Record, dict[str, np.ndarray]]]]:
         if samples:
             described = self.predictor.describe(np.stack([sample.pixels for sample in samples]))
-            for sample, logits, descriptors, features in zip(samples, *described, strict=True):
-                yield pool.submit(self._write, sample, logits), descriptors, features
+            for each in zip(samples, *described, strict=True):
+                yield pool.submit(self._write, *each)
 
-    def _write(self, sample: Sample, logits: np.ndarray) -> Record:
-        """Make and write the files of one image; returns what the tables need of it."""
-        folder, file = self.folder, self.files[sample.index]
+    def _write(self, sample: Sample, logits: np.ndarray, descriptors: np.ndarray,
+               features: np.ndarray) -> tuple[Record, dict[str, np.ndarray]]:
+        """Make and write the files of one image; returns what the tables need of it: plain data, and numbers."""
+        file = self.files[sample.index]
         mask, present = segment(logits, sample.size)
-        record: Record = {"name": sample.name, "file": file, "width": sample.size[0],
-                          "height": sample.size[1], "parts": [part.as_dict() for part in present]}
-        if "masks" in self.kinds:
-            writers.write_mask(folder.masks / f"{file}.png", mask, len(logits) - 1)
-        if "overlays" in self.kinds and sample.shown is not None:
-            writers.write_overlay(folder.overlays / f"{file}.jpg", Image.fromarray(sample.shown), mask)
-        if "probabilities" in self.kinds:
-            writers.write_probabilities(folder.probabilities / f"{file}.npz", logits, sample.size)
-        if "coco" in self.kinds:
-            record["runs"] = encode_labels(mask)
-        return record
+        found = Found(sample.size, logits, mask, present, descriptors, features, sample.shown)
+        for output in self.outputs:
+            if output.image:
+                output.image(self.folder.folder / output.path.format(file), found)
+        kept = {output.name: output.keep(found) for output in self.outputs if output.keep}
+        numbers = {name: value for name, value in kept.items() if isinstance(value, np.ndarray)}
+        record: Record = {"name": sample.name, "file": file, "width": sample.size[0], "height": sample.size[1],
+                          "parts": [part.as_dict() for part in present],
+                          "kept": {name: value for name, value in kept.items() if name not in numbers}}
+        return record, numbers
 
 
 def _assemble(folder: PredictionFolder, settings: dict[str, Any], names: Sequence[str], files: Sequence[str],
               skipped: list[tuple[str, str]]) -> int:
     """Put the tables together from the journals; returns the number of images in them."""
     journal = Journal(folder.unfinished, names, files)
-    num_parts, kinds = settings["num_parts"], settings["write"]
-    if "parts" in kinds:
-        writers.write_parts_table(folder.parts, journal)
-    if "coco" in kinds:
-        write_coco(folder.coco, journal, num_parts)
-    if "descriptors" in kinds:
-        writers.write_descriptors(folder.descriptors, journal, num_parts)
-    if "features" in kinds:
-        writers.write_features(folder.features, journal, num_parts)
-    writers.write_skipped(folder.skipped, skipped)
+    for name in settings["write"]:
+        if write := OUTPUTS[name].table:
+            write(folder.output(name), journal, settings["num_parts"])
+    write_skipped(folder.skipped, skipped)
     folder.finish(settings, names, len(journal), skipped)
     return len(journal)
 
 
 def _to_numpy(values: Tensor) -> np.ndarray:
     return values.float().cpu().numpy()
-
-
-def _silent(task: str, done: int, total: int) -> None:
-    pass
