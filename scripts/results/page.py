@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
+from mpae.baselines import BASELINES
 from mpae.config import Config
 from mpae.drawing.contingency import row_percent
 from mpae.evaluation.paper import Row as PaperRow
 from mpae.evaluation.paper import paper_row
+from mpae.metrics.registry import FIGURES, HEADLINE
 from results import commands, findings
 from results.reading import DATASET, SPLIT, Measured, Study
 
-TITLES = {"nmi": "NMI", "ari": "ARI", "nme": "NME", "foreground_iou": "foreground IoU"}
-SYSTEMS = {"MPAE": "the paper: MPAE, ViT-B/14 at 448 px, 100 epochs on GPUs", "DINO": "the paper: clustering of DINO "
-           "features", "dino-kmeans": "baseline: clustering of the bundled backbone's features"}
+PAPER_SYSTEMS = {"MPAE": "the paper: MPAE, ViT-B/14 at 448 px, 100 epochs on GPUs",
+                 "DINO": "the paper: clustering of DINO features"}
+SYSTEMS = PAPER_SYSTEMS | {name: f"baseline: {baseline.title}" for name, baseline in BASELINES.items()}
+SMALLER_IS_BETTER = {figure.name for figure in FIGURES if figure.higher_is_better is False}
 WORST = 12  # images that are named
 HEAD = """# Results on CUB-200-2011
 
@@ -22,7 +26,8 @@ the remarks, which stand in `experiments/remarks.md`. Figures are in percent, on
 `mpae evaluate`; in brackets the difference to the paper's MPAE with the same K. NME: less is better. Keypoint figures
 are blind to what happens off the bird, so the foreground IoU, the mean over images against the annotated masks, stands
 beside each. Input is the side at which the frozen backbone sees an image at test time, whatever it was in training.
-Minutes are those that the run logged; features that its cache held from an earlier run cost none.
+Runs that differ in their seed alone have a row with the mean and the deviation (n - 1) of their figures. Minutes are
+those that the run logged; features that its cache held from an earlier run cost none.
 
 In the pictures each colour is a part, the white line is the outline that people drew, dots are the keypoints that they
 marked; the photos may not be passed on and are not shown (`strip.jpg` in the run folder has them).
@@ -35,7 +40,7 @@ def render(studies: Sequence[Study], baselines: Sequence[Measured], pictures: st
     for num_parts in sorted({study.measured.num_parts for study in studies}):
         some = [study for study in studies if study.measured.num_parts == num_parts]
         same = [baseline for baseline in baselines if baseline.num_parts == num_parts]
-        blocks += [f"## K = {num_parts}\n", overview(some, same), *spreads(some), *samples(some, same)]
+        blocks += [f"## K = {num_parts}\n", overview(some, same), *samples(some, same)]
     if remarks:
         blocks += ["## Remarks\n", remarks.strip() + "\n"]
     for study in studies:
@@ -51,32 +56,33 @@ def overview(studies: Sequence[Study], baselines: Sequence[Measured]) -> str:
     """Our runs, the baselines, the paper's rows."""
     num_parts = studies[0].measured.num_parts
     paper = paper_row(DATASET, num_parts) or {}
-    head = ["system", *TITLES.values(), "parts an image", "images", "input", "minutes", "steps", "seed", "backbone"]
+    head = ["system", *HEADLINE.values(), "parts per image", "images", "input", "minutes", "steps", "seed", "backbone"]
     rows = []
     for study in studies:
         training, backbone = study.config.training, commands.backbone_name(study.config.backbone.name)
         rows += [[f"[{study.name}](#{study.name})", *figure_cells(measured, paper.get("MPAE")),
                   f"{study.minutes:.1f}", f"{study.steps:,}", str(training.seed), backbone]
                  for measured in study.evaluations]
+    rows += [row for group in by_all_but_the_seed(studies) for row in mean_rows(group, paper.get("MPAE"))]
     for baseline in baselines:
         rows.append([SYSTEMS.get(baseline.system, baseline.system), *figure_cells(baseline, paper.get("MPAE"))])
     for system, row in paper.items():
-        rows.append([SYSTEMS[system], *(_number(row.get(name)) for name in TITLES)])
+        rows.append([SYSTEMS[system], *(_number(row.get(name)) for name in HEADLINE)])
     return table(head, rows)
 
 
 def figure_cells(measured: Measured, paper: PaperRow | None) -> list[str]:
-    cells = [_number(measured.figures[name]) + _difference(name, measured.figures[name], paper) for name in TITLES]
+    cells = [_number(measured.figures[name]) + _difference(name, measured.figures[name], paper) for name in HEADLINE]
     return [*cells, _number(measured.figures["parts_per_image"]), f"{measured.figures['images']:,}",
             f"{measured.image_size} px"]
 
 
-def spreads(studies: Sequence[Study]) -> list[str]:
-    """A table for each set of runs that differ in their seed alone."""
+def by_all_but_the_seed(studies: Sequence[Study]) -> list[list[Study]]:
+    """Runs that differ in their seed alone, two at least."""
     groups: dict[str, list[Study]] = {}
     for study in studies:
         groups.setdefault(but_for_the_seed(study.config), []).append(study)
-    return [spread(group) for group in groups.values() if len(group) > 1]
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def but_for_the_seed(config: Config) -> str:
@@ -84,18 +90,30 @@ def but_for_the_seed(config: Config) -> str:
     return repr([(name, value) for name, _, value in commands.changes(Config(), config) if name != "training.seed"])
 
 
-def spread(studies: Sequence[Study]) -> str:
-    seeds = ", ".join(f"{study.config.training.seed}" for study in studies)
+def mean_rows(studies: Sequence[Study], paper: PaperRow | None) -> list[list[str]]:
+    """Mean and deviation over seeds, a row for each size of the images at which all of them were evaluated."""
     rows = []
-    for name, title in TITLES.items():
-        values = [study.measured.figures[name] for study in studies]
-        known = [value for value in values if value is not None]
-        if len(known) == len(values):
-            mean, low, high = sum(known) / len(known), min(known), max(known)
-            rows.append([title, _number(mean), _number(low), _number(high), _number(high - low)])
-    names = ", ".join(study.name for study in studies)
-    return (f"Spread between the seeds {seeds} ({names}), all other settings alike:\n\n"
-            + table(["", "mean", "lowest", "highest", "spread"], rows))
+    for size in [each.image_size for each in studies[0].evaluations]:
+        measured = [each for study in studies for each in study.evaluations if each.image_size == size]
+        if len(measured) == len(studies):
+            cells = [mean_cell([each.figures[name] for each in measured], name, paper) for name in HEADLINE]
+            parts = mean_cell([each.figures["parts_per_image"] for each in measured], "parts_per_image", None)
+            images = {each.figures["images"] for each in measured}
+            minutes, seeds = [study.minutes for study in studies], [study.config.training.seed for study in studies]
+            rows.append([f"**mean ± deviation over {len(studies)} seeds**", *cells, parts,
+                         f"{images.pop():,}" if len(images) == 1 else "", f"{size} px",
+                         f"{statistics.fmean(minutes):.1f}", "", ", ".join(map(str, sorted(seeds))),
+                         commands.backbone_name(studies[0].config.backbone.name)])
+    return rows
+
+
+def mean_cell(values: Sequence[float | None], name: str, paper: PaperRow | None) -> str:
+    """'61.20 ± 0.45 (−7.04)': the deviation is that of a sample (n - 1); empty where a run has no figure."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return ""
+    mean = statistics.fmean(known)
+    return f"{_number(mean)} ± {statistics.stdev(known):.2f}{_difference(name, mean, paper)}"
 
 
 def samples(studies: Sequence[Study], baselines: Sequence[Measured]) -> list[str]:
@@ -176,10 +194,10 @@ def comparisons(measured: Measured, baselines: Sequence[Measured]) -> list[str]:
 
 def against(ours: Mapping[str, float | None], theirs: Mapping[str, float | None]) -> str:
     words = []
-    for name, title in TITLES.items():
+    for name, title in HEADLINE.items():
         here, there = ours.get(name), theirs.get(name)
         if here is not None and there is not None:
-            ahead = there - here if name == "nme" else here - there
+            ahead = there - here if name in SMALLER_IS_BETTER else here - there
             words.append(f"{title} {abs(ahead):.2f} {'ahead' if ahead > 0 else 'behind' if ahead < 0 else 'apart'}")
     return ", ".join(words)
 

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from mpae.baselines import BASELINES
 from mpae.config import Config
 from mpae.errors import MPAEError
 from mpae.evaluation.result import Contingency
+from mpae.metrics.registry import FIGURES
 from mpae.run import Run
 
 DATASET, SPLIT = "cub", "test"
-FIGURES = ("nmi", "ari", "nme", "foreground_iou", "parts_per_image", "images")
-NEEDED = {*FIGURES, "evaluation", "split", "image_size", "contingency"}
+NEEDED = {"images", "foreground_iou", "evaluation", "split", "image_size", "contingency"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def read_baseline(file: Path) -> Measured:
     content = _read_json(file)
     if content.get("system", "mpae") == "mpae" or (content["evaluation"], content["split"]) != (DATASET, SPLIT):
         raise MPAEError(f"'{file}' is no evaluation of a baseline on the {SPLIT} split of {DATASET}; make it with "
-                        f"`mpae evaluate --baseline dino-kmeans --parts K --dataset {DATASET} --root ROOT "
+                        f"`mpae evaluate --baseline {next(iter(BASELINES))} --parts K --dataset {DATASET} --root ROOT "
                         f"--json {file}`.")
     return _measured(content, file.with_suffix(".csv"), str(file))
 
@@ -126,7 +127,7 @@ def _read_json(file: Path) -> dict[str, Any]:
 
 
 def _measured(content: dict[str, Any], rows: Path, source: str) -> Measured:
-    figures = {name: content[name] for name in FIGURES}
+    figures = {name: content.get(name) for name in (*(figure.name for figure in FIGURES), "images")}
     if figures["foreground_iou"] is None:
         raise MPAEError(f"'{source}' has no foreground IoU, without which no figure is quoted; put the dataset's "
                         "segmentations/ in its place and evaluate again.")

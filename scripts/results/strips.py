@@ -14,11 +14,10 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from mpae.data.geometry import resize_annotation, resize_labels
 from mpae.data.source import AnnotatedSource, Annotation
-from mpae.drawing.overlay import paint_parts, preview_grid
+from mpae.drawing.overlay import inner_edge, paint_parts, preview_grid
 from mpae.drawing.palette import part_colours, part_name
 from mpae.model.protocol import PartModel
 from mpae.prediction.predictor import PartPredictor
-from mpae.report.pictures import edge_of
 from results.reading import Row
 
 CELL, COLUMNS, GAP, LINE = 160, 6, 6, 18  # pixels, pictures in a row, pixels between them, pixels of a line of text
@@ -78,7 +77,7 @@ def _indexed(cell: Cell) -> Image.Image:
     """(H, W) palette indices of one image."""
     indices = cell.mask.copy()
     if cell.annotation.foreground is not None:
-        indices[edge_of(cell.annotation.foreground, width=1)] = RIM
+        indices[inner_edge(cell.annotation.foreground, width=1)] = RIM
     picture = Image.fromarray(indices)
     draw = ImageDraw.Draw(picture)
     for x, y in _points(cell.annotation):

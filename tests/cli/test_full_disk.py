@@ -1,4 +1,4 @@
-"""An evaluation that finds no space left ends in a sentence that names the file, wherever that happens."""
+"""Whatever finds no space left ends in a sentence that names the file, wherever that happens."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from forked import Forked
 from miniatures import write_cub
+from pictures import draw_photo
 from tiny_run import make_tiny_run
 
 
@@ -29,3 +30,17 @@ def test_evaluate(event: str, pattern: str, named: str, forked: Forked, tmp_path
     assert re.search(rf"{re.escape(named)}' could not be written; .*free some space", " ".join(done.output.split()))
     assert "Traceback" not in done.output
     assert not list(tmp_path.rglob("*.part"))
+
+
+@pytest.mark.parametrize(("event", "pattern"), [
+    ("mkdir", "*/.report.part*"), ("open", "*/images/row-00-parts.jpg"), ("open", "*/.index.html.*")])
+def test_report(event: str, pattern: str, forked: Forked, tmp_path: Path) -> None:
+    run = make_tiny_run(tmp_path / "run")
+    (tmp_path / "photos").mkdir()
+    draw_photo(0).save(tmp_path / "photos" / "a.jpg")
+    done = forked.run("report", run, "--images", tmp_path / "photos",
+                      prepare=("traps", "fill_disk", event, pattern))
+    assert done.returncode == 2
+    assert "The disk is full: '" in done.output
+    assert "Traceback" not in done.output
+    assert not list((tmp_path / "run").glob(".report*"))

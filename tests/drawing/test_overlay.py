@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mpae.drawing.overlay import LARGEST, OPACITY, SMALLEST, overlay, paint_parts, preview_grid, viewing_size
+from mpae.drawing.overlay import (
+    LARGEST,
+    OPACITY,
+    SMALLEST,
+    inner_edge,
+    overlay,
+    paint_parts,
+    preview_grid,
+    viewing_size,
+)
 from mpae.drawing.palette import part_colours
 
 GREY = (100, 100, 100)
@@ -79,3 +88,12 @@ def test_grid_shows_each_picture_in_its_place():
 def test_empty_grid_is_refused():
     with pytest.raises(ValueError, match="at least one picture"):
         preview_grid([])
+
+
+def test_edge_is_the_inner_rim() -> None:
+    inside = np.zeros((7, 7), dtype=bool)
+    inside[1:6, 1:6] = True
+    edge = inner_edge(inside, width=1)
+    assert edge.sum() == 16
+    assert not edge[3, 3]
+    assert not edge[0].any()

@@ -20,7 +20,7 @@ from mpae.data.source import Annotation, Picture, UnreadableImage
 from mpae.errors import MPAEError
 from mpae.evaluation.evaluate import evaluate
 from mpae.metrics.metric import EvaluationMetric, FoundParts, Task
-from mpae.metrics.registry import FIGURES, Figure
+from mpae.metrics.registry import FIGURES, EvaluationFigure
 
 PARTS = 3  # their colours are 60, 120 and 180; the background's is 240
 LEVELS = np.array([60, 120, 180, 240], dtype=np.uint8)
@@ -338,7 +338,7 @@ def test_a_line_in_the_registry_is_all_that_a_metric_needs(monkeypatch):
         def compute(self) -> dict[str, float | None]:
             return {"largest_part": float(self.largest)}
 
-    figure = Figure("largest_part", "largest part", LargestPart, "nothing", higher_is_better=None, unit="px")
+    figure = EvaluationFigure("largest_part", "largest part", LargestPart, "nothing", higher_is_better=None, unit="px")
     for module in ("mpae.metrics.registry", "mpae.evaluation.evaluate"):
         monkeypatch.setattr(f"{module}.FIGURES", (*FIGURES, figure))
     result = evaluate(Oracle(), Figures(4))

@@ -16,7 +16,6 @@ from tiny_run import make_tiny_run
 from mpae.data.sources.folder import FolderImages
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import curves
-from mpae.report.pictures import edge_of
 from mpae.report.write import chart_titles, write_report
 from mpae.run import Run
 
@@ -137,12 +136,3 @@ def test_nothing_that_was_logged_is_left_out() -> None:
     assert titles == {"total": "total loss", "border": "border prior", "learning_rate": "learning rate",
                       "my_own_term": "my own term"}
     assert list(titles) == ["total", "border", "learning_rate", "my_own_term"]
-
-
-def test_edge_is_the_inner_rim() -> None:
-    inside = np.zeros((7, 7), dtype=bool)
-    inside[1:6, 1:6] = True
-    edge = edge_of(inside, width=1)
-    assert edge.sum() == 16
-    assert not edge[3, 3]
-    assert not edge[0].any()

@@ -98,13 +98,22 @@ def test_figures_are_those_of_the_files(folder: Path) -> None:
     assert REMARKS in text
 
 
-def test_spread_is_that_of_runs_that_differ_in_seed_alone(folder: Path) -> None:
+def test_mean_and_deviation_are_those_of_runs_that_differ_in_seed_alone(folder: Path) -> None:
     text = text_of(folder)
-    assert text.count("Spread between the seeds") == 1
-    assert "Spread between the seeds 0, 1 (seed0, seed1)" in text
-    ious = [json.loads(figures_file(folder / name).read_text())["foreground_iou"] for name in ("seed0", "seed1")]
-    assert cells(text, "foreground IoU")[1:] == [f"{value:.2f}" for value in (
-        sum(ious) / 2, min(ious), max(ious), 3.21)]
+    assert text.count("mean ± deviation over") == 1
+    stored = [json.loads(figures_file(folder / name).read_text()) for name in ("seed0", "seed1")]
+    row = cells(text, "**mean ± deviation over 2 seeds**")
+    nmi = stored[0]["nmi"]  # of both
+    assert row[1] == f"{nmi:.2f} ± 0.00 ({nmi - paper_row('cub', PARTS)['MPAE']['nmi']:+.2f})".replace("-", "−")
+    ious = [each["foreground_iou"] for each in stored]
+    assert row[4] == f"{sum(ious) / 2:.2f} ± {3.21 / 2 ** 0.5:.2f}"
+    assert row[6:8] == ["15", "64 px"]
+    assert row[10] == "0, 1"
+
+
+def test_no_mean_where_a_run_has_no_figure() -> None:
+    assert page.mean_cell([1.0, None], "nme", None) == ""
+    assert page.mean_cell([1.0, 2.0, 4.5], "nme", {"nme": 3.0}) == "2.50 ± 1.80 (−0.50)"
 
 
 def test_the_page_names_no_folder_of_this_machine_and_all_its_pictures_are_there(folder: Path) -> None:

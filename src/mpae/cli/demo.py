@@ -39,7 +39,7 @@ def demo(
     from mpae.backbones import build_backbone
     from mpae.baselines.dino_kmeans import DinoKMeans
     from mpae.data.sources.synthetic import SyntheticImages
-    from mpae.evaluation.comparison import FIGURES, Chance, draw_side_by_side, measure
+    from mpae.evaluation.comparison import TITLES, Chance, draw_side_by_side, measure
     from mpae.files import write_atomically
     from mpae.report.write import write_report
     from mpae.training.fit import fit
@@ -62,7 +62,7 @@ def demo(
         write_atomically(folder / "parts.png", lambda path: picture.save(path, format="PNG"))
         page = write_report(result.run, test, model=model, limit=TEST_IMAGES, progress=progress)
     out = results()
-    out.print(figures_table(FIGURES, figures))
+    out.print(figures_table(TITLES, figures))
     out.print(f"{(time.monotonic() - start) / 60:.1f} minutes in all.\n"
               f"Look at:       {folder / 'parts.png'}\n"
               f"and at:        {page}\n"

@@ -52,6 +52,15 @@ def paint_parts(image: Image.Image, mask: np.ndarray, colours: np.ndarray | None
     return Image.composite(tint.convert("RGB"), image.convert("RGB"), Image.fromarray(opacity))
 
 
+def inner_edge(inside: np.ndarray, width: int = 2) -> np.ndarray:
+    """Pixels within `width` of the rim of a region, on its inner side."""
+    core = inside.copy()
+    for _ in range(width):
+        padded = np.pad(core, 1)
+        core = core & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
+    return inside & ~core
+
+
 def _outlines(mask: np.ndarray, width: int) -> np.ndarray:
     """Pixels of a label that have another label ``width`` pixels above, below, left or right: (H, W) bool."""
     edges = np.zeros(mask.shape, dtype=bool)

@@ -15,7 +15,7 @@ from mpae.evaluation.evaluate import evaluate
 from mpae.model.protocol import PartMaps, PartModel
 from mpae.prediction.predictor import PartPredictor
 
-FIGURES = ("pixels: NMI", "ARI", "keypoints: NMI", "ARI", "foreground IoU")  # of `measure`
+TITLES = ("pixels: NMI", "ARI", "keypoints: NMI", "ARI", "foreground IoU")  # of `measure`
 SHOWN = 8  # images in the picture
 
 
@@ -40,7 +40,7 @@ class KeypointsOnly(SyntheticImages):
 
 
 def measure(system: PartModel, images: int, progress: Callable[[str, int, int], None]) -> list[float]:
-    """`FIGURES` of a system on so many test images, in percent."""
+    """`TITLES` of a system on so many test images, in percent."""
     pixels = evaluate(system, SyntheticImages(images, split="test"), progress=progress).figures
     keypoints = evaluate(system, KeypointsOnly(images, split="test"), progress=progress).figures
     return [value or 0 for value in (pixels["nmi"], pixels["ari"], keypoints["nmi"], keypoints["ari"],

@@ -11,7 +11,7 @@ from mpae.metrics.presence import PartPresence
 from mpae.metrics.regression import KeypointRegression
 
 
-class Figure(NamedTuple):
+class EvaluationFigure(NamedTuple):
     """One number that an evaluation ends in."""
 
     name: str  # in figures.json and metrics.jsonl
@@ -29,13 +29,13 @@ class Figure(NamedTuple):
 
 # To add a metric: its class in a file of this folder, and a line here for each of its figures.
 FIGURES = (
-    Figure("nmi", "NMI", LabelAgreement, "part masks or keypoints", headline=True),
-    Figure("ari", "ARI", LabelAgreement, "part masks or keypoints", headline=True),
-    Figure("foreground_nmi", "NMI, foreground only", LabelAgreement, "part masks or keypoints"),
-    Figure("foreground_ari", "ARI, foreground only", LabelAgreement, "part masks or keypoints"),
-    Figure("nme", "NME", KeypointRegression, "keypoints, with a box or eyes", higher_is_better=False, headline=True),
-    Figure("foreground_iou", "foreground IoU", ForegroundIoU, "foreground masks", headline=True),
-    Figure("parts_per_image", "parts per image", PartPresence, "nothing", higher_is_better=None, unit=""),
+    EvaluationFigure("nmi", "NMI", LabelAgreement, "part masks or keypoints", headline=True),
+    EvaluationFigure("ari", "ARI", LabelAgreement, "part masks or keypoints", headline=True),
+    EvaluationFigure("foreground_nmi", "NMI, foreground only", LabelAgreement, "part masks or keypoints"),
+    EvaluationFigure("foreground_ari", "ARI, foreground only", LabelAgreement, "part masks or keypoints"),
+    EvaluationFigure("nme", "NME", KeypointRegression, "keypoints, with a box or eyes", higher_is_better=False, headline=True),
+    EvaluationFigure("foreground_iou", "foreground IoU", ForegroundIoU, "foreground masks", headline=True),
+    EvaluationFigure("parts_per_image", "parts per image", PartPresence, "nothing", higher_is_better=None, unit=""),
 )
 HEADLINE = {figure.name: figure.title for figure in FIGURES if figure.headline}
 

@@ -23,13 +23,13 @@ def line_chart(points: Sequence[tuple[float, float]], title: str) -> str:
     place = [(LEFT + (x - xs[0]) / span * (WIDTH - LEFT - RIGHT),
               TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM)) for x, y in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in place)
-    labels = (text(LEFT - 5, TOP + 8, short(high), "end") + text(LEFT - 5, HEIGHT - BOTTOM, short(low), "end")
+    labels = (text(LEFT - 5, TOP + 8, axis_label(high), "end") + text(LEFT - 5, HEIGHT - BOTTOM, axis_label(low), "end")
               + text(LEFT, HEIGHT - 6, f"step {xs[0]:.0f}") + text(WIDTH - RIGHT, HEIGHT - 6, f"{xs[-1]:.0f}", "end"))
     axes = f'<path class="axis" d="M{LEFT},{TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>'
     return svg(WIDTH, HEIGHT, title, f'{axes}<polyline class="curve" points="{path}"/>{labels}')
 
 
-def short(value: float) -> str:
+def axis_label(value: float) -> str:
     """Three digits; one where small numbers would not fit beside the axis."""
     return f"{value:.3g}" if value == 0 or abs(value) >= 1e-2 else f"{value:.0e}"
 

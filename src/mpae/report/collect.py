@@ -75,9 +75,10 @@ class Findings:
         return float((counts * np.arange(len(counts))).sum() / max(1, counts.sum()))
 
 
-def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
-           progress: Callable[[str, int, int], None]) -> Findings:
-    """Look at up to `limit` images, spread over the source."""
+def examine(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
+            progress: Callable[[str, int, int], None]) -> Findings:
+    """Look at up to `limit` images, spread over the source, on the device where the model is."""
+    device = next(model.parameters()).device
     chosen = np.linspace(0, len(source) - 1, min(limit, len(source))).round().astype(int)
     K = model.num_parts
     uses = [PartUse(index) for index in range(1, K + 1)]
@@ -89,13 +90,14 @@ def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
     for batch in read_batches(reader, in_batches(chosen.tolist(), BATCH)):
         if not batch.samples:
             continue
-        pixels = batch.images.float() / 255  # (B, 3, S, S)
-        logits = predict(model, pixels)
+        pixels = batch.images.to(device).float() / 255  # (B, 3, S, S)
+        with torch.inference_mode():
+            logits = model.part_logits(pixels).float().cpu()  # (B, K+1, h, w)
         for place, sample in enumerate(batch.samples):
-            seen = look(sample, logits[place])
+            seen = see_parts(sample, logits[place])
             for part in seen.present:
                 presence[done, part.index - 1] = True
-                note(uses[part.index - 1], seen, part)
+                count_use(uses[part.index - 1], seen, part)
             if done in shown:
                 explain(model, seen, pixels[place : place + 1], mask_ratio)
                 rows.append(seen)
@@ -112,26 +114,22 @@ def gather(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
     return Findings(K, done, len(chosen) - done, uses, counts, together, rows, rows[:ATTENTION])
 
 
-@torch.inference_mode()
-def predict(model: MPAE, pixels: Tensor) -> Tensor:
-    return model.part_logits(pixels)
-
-
 def fitting_size(size: tuple[int, int]) -> tuple[int, int]:
     """A picture of `size` (width, height) reduced to LONGEST, where it is larger."""
     factor = min(1.0, LONGEST / max(size))
     return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
 
 
-def look(sample: Sample, logits: Tensor) -> Seen:
+def see_parts(sample: Sample, logits: Tensor) -> Seen:
+    """The parts of one picture, at the size at which it is shown."""
     assert sample.shown is not None
     image = Image.fromarray(sample.shown)
     mask, present = segment(logits.numpy(), image.size)
     return Seen(sample.name, image, mask, present)
 
 
-def note(use: PartUse, seen: Seen, part: Part) -> None:
-    """Keep the pictures in which the part is most certain; specks do not count."""
+def count_use(use: PartUse, seen: Seen, part: Part) -> None:
+    """Count a part of a picture, and keep the pictures in which the part is most certain; specks do not count."""
     use.images += 1
     use.area += part.share
     use.confidence += part.confidence
@@ -145,11 +143,11 @@ def note(use: PartUse, seen: Seen, part: Part) -> None:
 def explain(model: MPAE, seen: Seen, pixels: Tensor, mask_ratio: float) -> None:
     """Add what the network restores from the parts, and where its part tokens look."""
     grid_h, grid_w = model.decoder.grid
-    mask = random_mask(1, grid_h * grid_w, mask_ratio, torch.Generator().manual_seed(0))
+    mask = random_mask(1, grid_h * grid_w, mask_ratio, torch.Generator().manual_seed(0)).to(pixels.device)
     restored = model.colours(model(pixels, mask).restored)[0]
-    values = (restored * 255).byte().permute(1, 2, 0).numpy()
+    values = (restored * 255).byte().permute(1, 2, 0).cpu().numpy()
     seen.restored = Image.fromarray(values).resize(seen.image.size, Image.Resampling.BICUBIC)
-    seen.attention = model.attention(pixels)[0].numpy()
+    seen.attention = model.attention(pixels)[0].float().cpu().numpy()
 
 
 def curves(records: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from mpae.drawing.overlay import inner_edge
 from mpae.drawing.palette import part_colours
 from mpae.prediction.parts import Part
 from mpae.report.collect import Seen
@@ -18,22 +19,13 @@ def part_crop(seen: Seen, part: Part) -> Image.Image:
     inside = seen.mask == part.index
     pixels = np.asarray(seen.image).astype(np.float32)
     pixels[~inside] = 0.55 * pixels[~inside] + 0.45 * 128
-    pixels[edge_of(inside)] = colour
+    pixels[inner_edge(inside)] = colour
     x, y, width, height = part.box
     side = int(min(max(1.7 * max(width, height), 0.35 * max(seen.image.size)), min(seen.image.size)))
     left = int(np.clip(x + width / 2 - side / 2, 0, seen.image.width - side))
     top = int(np.clip(y + height / 2 - side / 2, 0, seen.image.height - side))
     cut = Image.fromarray(pixels.astype(np.uint8)).crop((left, top, left + side, top + side))
     return cut.resize((CROP, CROP), Image.Resampling.LANCZOS)
-
-
-def edge_of(inside: np.ndarray, width: int = 2) -> np.ndarray:
-    """Pixels within `width` of the rim of a region, on its inner side."""
-    core = inside.copy()
-    for _ in range(width):
-        padded = np.pad(core, 1)
-        core = core & padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
-    return inside & ~core
 
 
 def attention_map(seen: Seen, channel: int) -> Image.Image:

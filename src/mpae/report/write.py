@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from PIL import Image
 
@@ -15,13 +16,13 @@ from mpae.data.source import ImageSource
 from mpae.drawing.overlay import paint_parts
 from mpae.drawing.palette import part_name
 from mpae.evaluation.result import final_evaluations
-from mpae.files import write_text
+from mpae.files import cannot_write, write_text
 from mpae.losses.objective import TITLES as LOSS_TITLES
 from mpae.metrics.registry import HEADLINE
 from mpae.model import MPAE
 from mpae.model.load import load_model
 from mpae.report.charts import bar_chart, heat_map, line_chart
-from mpae.report.collect import Findings, PartUse, Seen, curves, gather
+from mpae.report.collect import Findings, PartUse, Seen, curves, examine
 from mpae.report.pictures import attention_map, part_crop, swatch
 from mpae.run import Run
 
@@ -30,18 +31,29 @@ TITLES = LOSS_TITLES | {"foreground_share": "share of pixels in parts", "parts_u
 
 
 def write_report(run: Run, source: ImageSource, *, model: MPAE | None = None, against: Run | None = None,
-                 limit: int = 200, progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
-    """Write the report beside its place, then put it there; returns the page. `model` is the run's, if at hand."""
-    model = model or load_model(run.folder)
+                 limit: int = 200, device: torch.device | str = "cpu",
+                 progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
+    """Write the report beside its place, then put it there; returns the page.
+
+    Args:
+        model: the run's, if at hand; it stays on its device. A model that is loaded here goes to `device`.
+        against: another run, shown beside it.
+        limit: how many images to look at.
+    """
     mask_ratio = run.config().model.mask_ratio
-    findings = gather(model, source, limit, mask_ratio, progress)
-    other = gather(load_model(against.folder), source, limit, mask_ratio, progress) if against else None
+    findings = examine(model or load_model(run.folder).to(device), source, limit, mask_ratio, progress)
+    other = examine(load_model(against.folder).to(device), source, limit, mask_ratio, progress) if against else None
     temporary = run.report.parent.with_name(".report.part")
-    shutil.rmtree(temporary, ignore_errors=True)
-    content = Page(temporary, run, findings, against, other).content()
-    write_text(temporary / "index.html", render(content))
-    shutil.rmtree(run.report.parent, ignore_errors=True)
-    temporary.rename(run.report.parent)
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        content = Page(temporary, run, findings, against, other).content()
+        write_text(temporary / "index.html", render(content))
+        shutil.rmtree(run.report.parent, ignore_errors=True)
+        temporary.rename(run.report.parent)
+    except OSError as error:
+        raise cannot_write(run.report, error) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
     return run.report
 
 
