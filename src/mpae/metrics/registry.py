@@ -33,7 +33,8 @@ FIGURES = (
     EvaluationFigure("ari", "ARI", LabelAgreement, "part masks or keypoints", headline=True),
     EvaluationFigure("foreground_nmi", "NMI, foreground only", LabelAgreement, "part masks or keypoints"),
     EvaluationFigure("foreground_ari", "ARI, foreground only", LabelAgreement, "part masks or keypoints"),
-    EvaluationFigure("nme", "NME", KeypointRegression, "keypoints, with a box or eyes", higher_is_better=False, headline=True),
+    EvaluationFigure("nme", "NME", KeypointRegression, "keypoints, with a box or eyes",
+                     higher_is_better=False, headline=True),
     EvaluationFigure("foreground_iou", "foreground IoU", ForegroundIoU, "foreground masks", headline=True),
     EvaluationFigure("parts_per_image", "parts per image", PartPresence, "nothing", higher_is_better=None, unit=""),
 )
