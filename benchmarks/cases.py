@@ -24,7 +24,7 @@ from mpae.model import MPAE, build_model
 from mpae.model.masking import random_mask
 from mpae.prediction.masks import segment
 from mpae.prediction.predictor import PartPredictor
-from mpae.training.module import TrainingModule
+from mpae.training.assemble import build_optimizer
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def training(variant: str, preset: str, architecture: str, num_parts: int, batch
     ours, plain = models(config, warm(backbone, images) if variant == "ours" else backbone)
     model = ours if variant == "ours" else plain
     objective = Objective(*arguments) if variant == "ours" else PlainObjective(*arguments)
-    optimizer = TrainingModule(config, model, objective).configure_optimizers()  # type: ignore[arg-type]
+    optimizer = build_optimizer(config, model)  # type: ignore[arg-type]
     patches = (sizes.image_size // backbone.patch_size) ** 2
     del ours, plain, vgg, backbone
 

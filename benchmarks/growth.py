@@ -32,7 +32,7 @@ def growth(verb: str, images: int, settings: dict[str, Any], fresh: bool) -> lis
 
 
 def cost(verb: str, images: int, config: Config) -> Cost:
-    import lightning  # noqa: F401  # loading it takes seconds, whatever the number of images
+    import lightning.fabric  # noqa: F401  # loading it takes seconds, whatever the number of images
 
     with tempfile.TemporaryDirectory(prefix="mpae-bench-") as folder:
         start = time.perf_counter()

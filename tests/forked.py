@@ -81,8 +81,8 @@ def serve() -> None:
     from mpae.cli import main
 
     for module in ("mpae.training.fit", "mpae.prediction.predictor", "mpae.evaluation.systems",
-                   "mpae.evaluation.evaluate", "mpae.hub", "mpae.training.callbacks", "timm",
-                   "lightning.pytorch.loggers"):
+                   "mpae.evaluation.evaluate", "mpae.hub", "timm",
+                   "lightning.fabric"):
         importlib.import_module(module)
     gc.freeze()  # children share these pages: collecting garbage would copy them
     requests, answers = sys.stdin, os.dup(1)

@@ -81,7 +81,7 @@ def poison(term: str, step: int, rank: int = 0) -> None:
 
 def impatient(steps: int) -> None:
     """A collapse is told after so many steps."""
-    from mpae.training.callbacks import CollapseWatch
+    from mpae.training.watch import CollapseWatch
 
     CollapseWatch.patience = steps
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from mpae.config import PRESETS, Config, DataSettings, all_settings, resolve
-from mpae.training.fit import differences
+from mpae.config import PRESETS, Config, DataSettings, all_settings, differences, resolve
 from results.reading import DATASET, Measured, Study
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"

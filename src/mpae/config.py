@@ -119,6 +119,8 @@ class TrainingSettings(Section):
     max_minutes: float | None = setting(None, "stop after this many minutes, if that is sooner; the learning "
                                         "rate then decays by time", "--max-minutes", gt=0)
     batch_size: int = setting(64, "images a step, over all devices", "--batch-size", ge=1, le=65_536)
+    partial_batch: bool = setting(False, "keep the last batch of an epoch although it is smaller, as the released "
+                                  "program does")
     group_size: int = setting(8, "G, images in which every part should appear once; 64 for many categories",
                               "--group-size", ge=1, le=65_536)
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
@@ -130,10 +132,12 @@ class TrainingSettings(Section):
     seed: int = setting(0, "everything random derives from it", "--seed", ge=0, le=2**32 - 1)
     devices: int = setting(1, "processes on the CPU, or GPUs, on each node", "--devices", ge=1, le=1024)
     nodes: int = setting(1, "machines", ge=1, le=10_000)
-    accelerator: Literal["auto", "cpu", "gpu"] = setting("auto", "where to train")
+    accelerator: Literal["auto", "cpu", "cuda", "mps", "gpu"] = setting(
+        "auto", "where to train: auto, cpu, cuda or mps", "--device")
     precision: Literal["32-true", "16-mixed", "bf16-mixed"] = setting(
         "32-true", "arithmetic of the forward pass")
     checkpoint_minutes: float = setting(2.0, "minutes between checkpoints", gt=0)
+    preview_minutes: float = setting(2.0, "minutes between previews", gt=0)
 
 
 class CacheSettings(Section):
@@ -287,6 +291,17 @@ def all_settings() -> Iterator[tuple[str, FieldInfo]]:
     for section, field in Config.model_fields.items():
         for key, inner in field.annotation.model_fields.items():  # type: ignore[union-attr]
             yield f"{section}.{key}", inner
+
+
+def differences(before: Config, now: Config) -> list[tuple[str, Any, Any]]:
+    """Settings that differ: (dotted name, value before, value now)."""
+    found = []
+    for name, _ in all_settings():
+        section, _, key = name.partition(".")
+        old, new = getattr(getattr(before, section), key), getattr(getattr(now, section), key)
+        if old != new:
+            found.append((name, old, new))
+    return found
 
 
 def _sections(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,12 @@ def process_group() -> Iterator[bool]:
         distributed.destroy_process_group()
 
 
+def is_first_process() -> bool:
+    """Whether this is the one process of several that writes; known before they work together."""
+    ranks = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "SLURM_PROCID")
+    return all(os.environ.get(name, "0") == "0" for name in ranks)
+
+
 def rank_and_size() -> tuple[int, int]:
     """Number of this process, and how many there are."""
     if distributed.is_available() and distributed.is_initialized():

@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
-from mpae.config import default_preset, resolve
+from mpae.config import default_preset, differences, resolve
 from mpae.data.sources.in_memory import ImageLike, InMemoryImages, is_one_image, iterate_pictures
 from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
@@ -100,8 +100,6 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         >>> PartDiscovery.load("runs/birds").parts
         3
         """
-        from mpae.training.fit import differences
-
         run = Run.open(run_folder(folder, revision))
         config = run.config()
         settings = {name: value for name, _, value in differences(resolve("paper"), config)

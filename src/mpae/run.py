@@ -7,6 +7,7 @@ RUN/
   metrics.jsonl          one line a step that was logged and one an evaluation
   previews/              image | parts | restoration, as training went on
   skipped.txt            images that could not be read, and why
+  parts.yaml             what people said of the parts
   evaluations/           for each dataset and split: figures, one row an image, parts against annotated parts
   report/index.html
 """
@@ -44,6 +45,8 @@ class Run:
         self.previews = self.folder / "previews"
         self.skipped_file = self.folder / "skipped.txt"
         self.tensorboard = self.folder / "tensorboard"
+        self.evaluations = self.folder / "evaluations"
+        self.parts_file = self.folder / "parts.yaml"
         self.report = self.folder / "report" / "index.html"
 
     def __str__(self) -> str:
@@ -100,14 +103,15 @@ class Run:
         One with images of another size than in training has a folder of its own.
         """
         other = image_size is not None and image_size != self.config().data.image_size
-        return self.folder / "evaluations" / (f"{dataset}-{split}-{image_size}" if other else f"{dataset}-{split}")
+        return self.evaluations / (f"{dataset}-{split}-{image_size}" if other else f"{dataset}-{split}")
 
     def clear(self) -> None:
         """Remove what this package writes, and nothing else that lies in the folder."""
         self.sweep()
-        for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.report.parent):
+        for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.evaluations,
+                     self.report.parent):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (self.weights_file, self.metrics_file, self.skipped_file, self.config_file):
+        for path in (self.weights_file, self.metrics_file, self.skipped_file, self.parts_file, self.config_file):
             path.unlink(missing_ok=True)  # config.yaml last: until then it is a run folder, whoever is killed here
 
     def sweep(self) -> None:

@@ -35,7 +35,8 @@ def fit(
 ) -> None:
     """Learn the parts of the things in a folder of images, or in a dataset (--dataset NAME --root DIR)."""
     from mpae.data.catalogue import open_images
-    from mpae.training.fit import fit, is_first_process
+    from mpae.distributed import is_first_process
+    from mpae.training.fit import fit
 
     console = messages(quiet)
     overrides = chosen_settings(images, assignments or [], settings or {})
@@ -92,7 +93,7 @@ def validator(config: Config) -> Any:
     from mpae.evaluation.evaluate import evaluate
 
     source = open_annotated(config.data, split="validation")
-    return lambda model: evaluate(model, source).figures
+    return lambda model: evaluate(model, source, device=model.mean.device).figures
 
 
 def summary(result: FitResult) -> str:

@@ -44,6 +44,7 @@ from mpae.initial_parts.coordinates import (
 log = logging.getLogger("mpae")
 
 Backbone = Callable[[Tensor], Tensor]  # (B, 3, S, S) in [0, 1] -> (B, E, h, w)
+Progress = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
 IMAGES = 1500  # training images that are looked at, at even distances
 CONTEXTS = 256  # clusters of all patches
@@ -84,10 +85,10 @@ class InitialParts(nn.Module):
 
 
 def find_initial_parts(source: ImageSource, backbone: Backbone, num_parts: int, size: int,
-                       seed: int) -> InitialParts | None:
+                       seed: int, progress: Progress = lambda *_: None) -> InitialParts | None:
     """Initial parts from some of the training images; None where there is no foreground to find."""
-    maps = [frozen.half() for _, frozen in look_at(source, backbone, size, IMAGES)]
-    found = fit_initial_parts(torch.cat(maps), num_parts, seed) if maps else None
+    maps = [frozen.half() for _, frozen in look_at(source, backbone, size, IMAGES, progress)]
+    found = fit_initial_parts(torch.cat(maps), num_parts, seed, progress) if maps else None
     if found is None:
         log.warning("No foreground can be told by where it lies in these %d images, so training begins without "
                     "initial_parts.", len(source))
@@ -96,20 +97,28 @@ def find_initial_parts(source: ImageSource, backbone: Backbone, num_parts: int, 
 
 
 @torch.no_grad()
-def look_at(source: ImageSource, backbone: Backbone, size: int, number: int) -> Iterator[tuple[Tensor, Tensor]]:
+def look_at(source: ImageSource, backbone: Backbone, size: int, number: int,
+            progress: Progress = lambda *_: None) -> Iterator[tuple[Tensor, Tensor]]:
     """Some images at even distances, whole, a batch at a time: pixels (B, 3, S, S) in [0, 1], features (B, E, h, w)."""
-    for batch in read_batches(PictureReader(source, size), in_batches(spread(len(source), number), 16)):
+    indices, done = spread(len(source), number), 0
+    progress("features for initial parts", done, len(indices))
+    for batch in read_batches(PictureReader(source, size), in_batches(indices, 16)):
         if batch.samples:
             images = batch.images.float() / 255
             yield images, backbone(images)
+        done += len(batch)
+        progress("features for initial parts", done, len(indices))
 
 
-def fit_initial_parts(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tensor] | None:
+def fit_initial_parts(maps: Tensor, num_parts: int, seed: int,
+                      progress: Progress = lambda *_: None) -> dict[str, Tensor] | None:
     """The tensors of `InitialParts`, from frozen features (n, E, h, w)."""
+    progress("clusters for initial parts", 0, 4)
     tokens = unit_tokens(maps)  # (n, N, E)
     grid = maps.shape[2], maps.shape[3]
     flat = tokens.flatten(0, 1)
     contexts = clusters(flat, min(CONTEXTS, len(flat) // 4), seed, most=20_000)
+    progress("clusters for initial parts", 1, 4)
     is_object = rare_on_ring(tokens, contexts, grid)
     if is_object.all() or not is_object.any():
         return None
@@ -133,11 +142,13 @@ def fit_initial_parts(maps: Tensor, num_parts: int, seed: int) -> dict[str, Tens
             return None
         logit = without_outline(logit, near, is_outline)  # (n, N)
         rounds.append((directions, pieces, is_outline))
+        progress("clusters for initial parts", 1 + len(rounds), 4)
 
     number = clusters_for(num_parts)
     if int((logit > 0).sum()) < FEWEST * number:
         return None
     parts = uneven_clusters(points[logit > 0], number, seed)
+    progress("clusters for initial parts", 4, 4)
     labels = torch.where(logit > 0, nearness(points, parts).argmax(2), -1).unflatten(1, grid)  # (n, h, w)
     part_of = joined(side_by_side(labels, number), number - num_parts)
     directions, pieces, is_outline = (torch.stack(each) for each in zip(*rounds, strict=True))

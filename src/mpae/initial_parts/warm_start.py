@@ -9,6 +9,8 @@ From there everything trains as always.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as nnf
 from torch import Tensor
@@ -22,7 +24,8 @@ PATCHES = 8192  # positions in each of its steps
 RIDGE = 1e-3  # of the least squares, against the mean square of what goes in
 
 
-def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tensor, seed: int) -> None:
+def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tensor, seed: int,
+               progress: Callable[[str, int, int], None] = lambda *_: None) -> None:
     """
     Args:
         images: (n, 3, S, S) in [0, 1].
@@ -35,8 +38,11 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
         features = model.compress(frozen).transpose(0, 1).flatten(1).T  # (n*N, C)
     descriptors = logistic_regression(features, initial_parts.transpose(0, 1).flatten(1).T, seed)  # (K+1, C)
     with torch.no_grad():
-        outputs = torch.cat([  # (n, K+1, C)
-            model.partformer.outputs(model.normalise(part)) for part in images.split(16)])
+        chunks = []
+        for part in images.split(16):
+            chunks.append(model.partformer.outputs(model.normalise(part)))
+            progress("model to begin with them", sum(map(len, chunks)), len(images))
+        outputs = torch.cat(chunks)  # (n, K+1, C)
         model.partformer.project.weight.copy_(least_squares(outputs, descriptors))
 
 

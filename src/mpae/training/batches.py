@@ -14,14 +14,18 @@ from mpae.data.loading import Place
 from mpae.training.schedule import steps_per_epoch
 
 
-def places(step: int, *, images: int, batch_size: int, views: int | None, seed: int) -> list[Place]:
+def places(step: int, *, images: int, batch_size: int, views: int | None, seed: int, partial: bool = False,
+           processes: int = 1) -> list[Place]:
     """The images and views of one step. Each epoch is a new order; an image's view changes each epoch.
 
-    With `views` given the views come round again (their features are kept); otherwise they never do.
+    Args:
+        views: the views come round again after so many (their features are kept); without it they never do.
+        partial: the last batch of an epoch holds what is left, in equal shares for all processes.
     """
-    epoch, within = divmod(step, steps_per_epoch(images, batch_size))
+    epoch, within = divmod(step, steps_per_epoch(images, batch_size, partial, processes))
     order = np.random.Generator(np.random.Philox(key=[seed, epoch])).permutation(images)
     chosen = np.resize(order, max(batch_size, images))[within * batch_size : (within + 1) * batch_size]
+    chosen = chosen[: len(chosen) // processes * processes]
     return [(int(index), (epoch + int(index)) % views if views else 1 + epoch) for index in chosen]
 
 
@@ -33,7 +37,7 @@ class StepSampler:
 
     def __iter__(self) -> Iterator[list[Place]]:
         for step in range(self.start, self.steps):
-            whole = places(step, **self.stream)
+            whole = places(step, processes=self.world, **self.stream)
             share = len(whole) // self.world
             yield whole[self.rank * share : (self.rank + 1) * share]
 

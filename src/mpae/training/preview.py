@@ -53,7 +53,10 @@ class Previewer:
         return preview_grid(rows, titles=("image", "parts", "restoration") * min(2, len(trios)))
 
     def save(self, model: MPAE, path: Path) -> None:
-        picture = self.draw(model)
+        """Drawing leaves weights, random state and the model's mode as they are."""
+        training = model.training
+        picture = self.draw(model.eval())
+        model.train(training)
         write_atomically(path, lambda temporary: picture.save(temporary, format="PNG"))
 
 

@@ -1,72 +1,100 @@
-"""What a person sees while training runs: a bar with time left and every loss, or a line now and then."""
+"""What a person sees while a run goes on: a bar for every wait, then one for the steps; or a line now and then."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import lightning
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 from rich.text import Text
 
+from mpae.distributed import is_first_process
 from mpae.losses.objective import SHORT_TITLES
-from mpae.training.callbacks import Clock
-from mpae.training.module import TrainingModule
-from mpae.training.schedule import progress as share_done
+
+Progress = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
 SECONDS_BETWEEN_LINES = 15.0
+SECONDS_BEFORE_A_LINE = 2.0  # a wait that is over by then is none
 
 
-class ShowProgress(lightning.Callback):
-    def __init__(self, console: Console, steps: int, clock: Clock, max_minutes: float | None):
-        self.console, self.steps, self.clock, self.max_minutes = console, steps, clock, max_minutes
-        self.bar: Progress | None = None
-        self.spoke_at = 0.0
-        self.first_step = 0
+class Display:
+    """Call it with (task, done, total) as a task goes on; the first process alone shows anything."""
 
-    def on_train_start(self, trainer: Any, module: TrainingModule) -> None:  # type: ignore[override]
-        self.first_step = module.step
-        if trainer.is_global_zero and self.console.is_terminal:
-            self.bar = Progress(TextColumn("[bold]training"), BarColumn(bar_width=24), MofNCompleteColumn(),
-                                TimeElapsedColumn(), TextColumn("{task.fields[figures]}"), console=self.console)
-            self.task = self.bar.add_task("fit", total=self.steps, completed=module.step, figures="")
-            self.bar.start()
+    def __init__(self, console: Console):
+        self.console = console
+        self.shows = is_first_process() and not console.quiet
+        self.bar: Bar | None = None
+        self.task, self.row = "", TaskID(0)  # of the bar
+        self.first: dict[str, tuple[int, float]] = {}  # of each task: what was done when it was first seen, and when
+        self.spoke_at = -math.inf
 
-    def on_train_batch_end(self, trainer: Any, module: TrainingModule, *_: Any) -> None:  # type: ignore[override]
-        if not trainer.is_global_zero:
+    def __call__(self, task: str, done: int, total: int, figures: str = "", minutes_left: float = math.inf) -> None:
+        """
+        Args:
+            figures: what else there is to tell.
+            minutes_left: after which it ends in any case.
+        """
+        if not self.shows:
             return
-        text = f"{time_left(self._done(module), self.clock.session)} left  {figures_line(module.figures)}"
-        if self.bar:
-            self.bar.update(self.task, completed=module.step, figures=text)
-        elif time.monotonic() - self.spoke_at >= SECONDS_BETWEEN_LINES or module.step == self.steps:
-            self.spoke_at = time.monotonic()
-            self.console.print(Text(f"step {module.step}/{self.steps}  {text}"), soft_wrap=True)
+        now = time.monotonic()
+        first, since = self.first.setdefault(task, (done, now))
+        left = min(seconds_left(done - first, total - done, now - since), max(0.0, 60 * minutes_left))
+        text = f"{as_time(left)} left  {figures}".rstrip()
+        if self.console.is_terminal:
+            self._draw(task, done, total, text)
+        elif self._may_speak(now, since, done == total, bool(figures)):
+            self.spoke_at = now
+            self.console.print(Text(f"{task} {done}/{total}  {text}"), soft_wrap=True)
+        if done == total:
+            self.first.pop(task)
+            self.close()  # what is said next has its own line
 
-    def on_train_end(self, trainer: Any, module: Any) -> None:
-        self.stop()
+    def _may_speak(self, now: float, since: float, ended: bool, at_once: bool) -> bool:
+        long_wait = at_once or now - since >= SECONDS_BEFORE_A_LINE
+        return long_wait and (ended or now - self.spoke_at >= SECONDS_BETWEEN_LINES)
 
-    def stop(self) -> None:
+    def _draw(self, task: str, done: int, total: int, text: str) -> None:
+        if task != self.task:  # one before it may have ended early
+            self.close()
+        if self.bar is None:
+            self.bar = Bar(TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(),
+                           TimeElapsedColumn(), TextColumn("{task.fields[text]}", markup=False), console=self.console)
+            self.bar.start()
+            self.task, self.row = task, self.bar.add_task(task, total=total, text="")
+        self.bar.update(self.row, completed=done, text=text)
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
         if self.bar:
             self.bar.stop()
             self.bar = None
 
-    def _done(self, module: TrainingModule) -> float:
-        """Share of what this session has to do."""
-        steps = self.steps - self.first_step
-        return share_done(module.step - self.first_step, steps, self.clock.session, self.max_minutes)
+
+def seconds_left(done: int, remaining: int, seconds: float) -> float:
+    """What the rest takes, from how long took what was done since the first look; infinite where that was nothing."""
+    if not remaining:
+        return 0.0
+    return seconds * remaining / done if done else math.inf
 
 
-def time_left(done: float, minutes: float) -> str:
-    """'3:20' from the share that is done and the minutes that it took."""
-    if done <= 0:
+def as_time(seconds: float) -> str:
+    """'3:20', '1:03:20', or '?' where nobody knows."""
+    if not math.isfinite(seconds):
         return "?"
-    seconds = round(minutes * 60 * (1 - done) / done)
-    hours, rest = divmod(seconds, 3600)
+    hours, rest = divmod(round(seconds), 3600)
     return f"{hours}:{rest // 60:02d}:{rest % 60:02d}" if hours else f"{rest // 60}:{rest % 60:02d}"
 
 
-def figures_line(figures: dict[str, float]) -> str:
+def figures_line(figures: Mapping[str, float]) -> str:
     """Every loss term and how the parts are used, short enough for one line."""
     terms = " ".join(f"{short} {figures[name]:.3g}" for name, short in SHORT_TITLES.items() if name in figures)
     used, share = figures["parts_used"], figures["foreground_share"]

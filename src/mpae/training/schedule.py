@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 
-def total_steps(images: int, batch_size: int, epochs: int, max_steps: int | None) -> int:
-    """Steps of a whole run; an epoch leaves out the images that do not fill a batch."""
-    steps = epochs * steps_per_epoch(images, batch_size)
+class Plan(NamedTuple):
+    """Which steps a session takes."""
+
+    first: int  # steps that are done when it begins
+    steps: int  # of the whole run
+    epoch: int  # steps of an epoch
+
+
+def total_steps(per_epoch: int, epochs: int, max_steps: int | None) -> int:
+    """Steps of a whole run."""
+    steps = epochs * per_epoch
     return steps if max_steps is None else min(steps, max_steps)
 
 
-def steps_per_epoch(images: int, batch_size: int) -> int:
-    return max(1, images // batch_size)
+def steps_per_epoch(images: int, batch_size: int, partial: bool = False, processes: int = 1) -> int:
+    """An epoch leaves out the images that do not fill a batch; with `partial` they are a smaller one.
+
+    Each of several processes takes as many of them as the others, so there must be one for each.
+    """
+    rest = images % batch_size if partial else 0
+    return max(1, images // batch_size + (rest >= processes))
 
 
 def progress(step: int, steps: int, minutes: float, max_minutes: float | None) -> float:

@@ -1,0 +1,109 @@
+"""What the loop works with, from the settings: model, cache, losses, optimiser, batches."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mpae.assets import load_vgg19
+from mpae.backbones import build_backbone
+from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
+from mpae.config import Config
+from mpae.data.loading import Batch, PictureReader, read_batches
+from mpae.data.source import ImageSource
+from mpae.distributed import on_first_process, rank_and_size
+from mpae.errors import MPAEError
+from mpae.initial_parts.find import InitialParts, find_initial_parts, look_at
+from mpae.initial_parts.warm_start import IMAGES, warm_start
+from mpae.losses.objective import Objective
+from mpae.losses.perceptual import PerceptualNetwork
+from mpae.model import MPAE, build_model
+from mpae.training.batches import StepSampler
+from mpae.training.loop import StepLosses
+from mpae.training.progress import Progress
+from mpae.training.schedule import Plan
+
+log = logging.getLogger("mpae")
+
+
+def new_model(config: Config) -> MPAE:
+    """Weights drawn from the seed, around a finished backbone; the random state of others is left alone."""
+    backbone = build_backbone(config.backbone, config.data.image_size)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.training.seed)
+        return build_model(config, backbone)
+
+
+def with_cache(config: Config, backbone: Any, device: torch.device) -> Any:
+    """Kept features on a CPU, where the backbone is most of the cost; on the fly with a GPU. Says which."""
+    enabled = config.cache.enabled if config.cache.enabled is not None else device.type == "cpu"
+    if not enabled:
+        log.info("Frozen features are computed in every step (%s).",
+                 "as asked" if config.cache.enabled is False else "a GPU does that faster than a disk")
+        return backbone
+    folder = Path(config.cache.folder).expanduser() if config.cache.folder else default_folder()
+    log.info("Frozen features of %d views an image are kept in '%s' (at most %g GB; --no-cache computes them in "
+             "every step).", config.cache.views, folder, config.cache.limit_gb)
+    return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
+
+
+def build_losses(config: Config, source: ImageSource, model: MPAE, state: dict[str, Any], device: torch.device,
+                 progress: Progress) -> StepLosses:
+    """Model and objective of a run that begins, or that goes on from `state`."""
+    if state:
+        kept = state.get("initial_parts") or state.get("seeds")  # "seeds": version 0.1
+    else:
+        kept = on_first_process(lambda: begin_with_initial_parts(config, source, model, device, progress))
+    wanted = config.loss.restoration and (config.loss.perceptual is None or any(config.loss.perceptual))
+    perceptual = PerceptualNetwork.from_weights(load_vgg19()) if wanted else None
+    return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), InitialParts.load(kept))
+
+
+def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, device: torch.device,
+                             progress: Progress) -> dict[str, Tensor] | None:
+    """The model set to begin with parts that its frozen features suggest; and these, where the loss stays near them.
+
+    Done by the first process, whose weights all others get when they are wrapped.
+    """
+    if not (config.loss.initial_parts or config.training.initial_parts):
+        return None
+    log.info("Looking for parts in the frozen features of the images, to begin with.")
+    backbone: Any = model.backbone
+    backbone.to(device)
+
+    def features(images: Tensor) -> Tensor:
+        return backbone(images.to(device)).cpu()
+
+    seed, size = config.training.seed, model.image_size
+    found = find_initial_parts(source, features, config.model.num_parts, size, seed, progress)
+    if found is not None and config.training.initial_parts:
+        images, frozen = map(torch.cat, zip(*look_at(source, features, size, IMAGES, progress), strict=True))
+        warm_start(model, images, frozen, found(frozen), seed, progress)
+    return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
+
+
+def build_optimizer(config: Config, model: MPAE, state: dict[str, Any] | None = None) -> torch.optim.Optimizer:
+    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trainable, lr=config.learning_rate())
+    if state is not None:
+        try:
+            optimizer.load_state_dict(state)
+        except (ValueError, KeyError, TypeError) as error:
+            raise MPAEError(f"The checkpoint's optimiser does not fit the model: {error}.") from None
+    return optimizer
+
+
+def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Plan) -> Iterator[Batch]:
+    """This process's share of every step that is left."""
+    views = config.cache.views if isinstance(model.backbone, CachedBackbone) else None
+    sampler = StepSampler(plan.first, plan.steps, *rank_and_size(), images=len(source),
+                          batch_size=config.training.batch_size, views=views, seed=config.training.seed,
+                          partial=config.training.partial_batch)
+    workers = config.data.workers if config.data.workers is not None else min(4, os.cpu_count() or 1)
+    return read_batches(PictureReader(source, config.data.image_size, substitute=True), sampler, workers)

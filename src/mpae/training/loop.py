@@ -1,0 +1,169 @@
+"""The training loop: draw, forward, loss, backward, step, log, preview, checkpoint.
+
+Lightning Fabric moves the model to its device, casts to the chosen precision and averages gradients over processes; it
+decides nothing. A step depends on the weights, the optimiser's state, the seed and its number, and on nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+import torch.distributed as distributed
+from torch import Tensor, nn
+
+from mpae.config import Config
+from mpae.data.loading import Batch
+from mpae.distributed import gather_items, rank_and_size
+from mpae.errors import MPAEError
+from mpae.initial_parts.find import InitialParts
+from mpae.losses.objective import Objective
+from mpae.model import MPAE
+from mpae.model.masking import random_mask
+from mpae.training.progress import Display, figures_line
+from mpae.training.record import Recorder
+from mpae.training.schedule import Plan, learning_rate, progress
+from mpae.training.watch import Clock, CollapseWatch, Every, Interruption
+
+WHAT_WORKS = ("the last good checkpoint stays. Start a new run with another --out and a lower training.learning_rate, "
+              "more training.warmup_steps or precision 32-true; --resume goes on from the checkpoint with the settings "
+              "as they are.")
+
+
+class StepLosses(nn.Module):
+    """The forward pass of a step as one module, which several processes share: images and masks -> losses."""
+
+    def __init__(self, model: MPAE, objective: Objective, initial_parts: InitialParts | None):
+        super().__init__()
+        self.model, self.objective, self.initial_parts = model, objective, initial_parts
+
+    def forward(self, pixels: Tensor, mask: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+        """pixels (B, 3, S, S) uint8, mask (B, N) -> every loss term; at how many positions each part is, (K+1,)."""
+        images = pixels.float() / 255  # (B, 3, S, S)
+        frozen = self.model.backbone(images)  # (B, E, h, w)
+        output = self.model(images, mask, frozen)
+        initial_parts = self.initial_parts(frozen) if self.initial_parts else None  # (B, K+1, h, w)
+        return self.objective(output, output.target, initial_parts), part_counts(output.similarity)
+
+
+def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, batches: Iterable[Batch], clock: Clock,
+          record: Recorder, display: Display) -> tuple[int, str]:
+    """Step until the run is finished, time is up or someone interrupts: the number of the last step, and which it was.
+
+    Args:
+        fabric: Lightning Fabric; `losses` (a StepLosses) and `optimizer` are wrapped by it.
+        batches: this process's share of the batch of each step.
+    """
+    training, model, device, step = config.training, losses.model, fabric.device, plan.first
+    previews, checkpoints, watch = Every(training.preview_minutes), Every(training.checkpoint_minutes), CollapseWatch()
+    stop = None
+    if step == 0:
+        record.preview(model, step)
+    with Interruption() as interruption:
+        for batch in batches:
+            done = progress(step, plan.steps, clock.session, training.max_minutes)
+            rate = set_learning_rate(optimizer, config, step, done)
+            pixels = batch.images.to(device)  # (B, 3, S, S)
+            mask = step_mask(config, model, step, len(pixels)).to(device)  # (B, N)
+
+            terms, counts = losses(pixels, mask)
+            figures, skipped = of_all_processes(terms, counts, {each.name: each.reason for each in batch.unreadable})
+            check_finite(figures, step + 1)
+            optimizer.zero_grad()
+            fabric.backward(terms["total"])
+            norm = fabric.clip_gradients(losses, optimizer, max_norm=training.clip_norm, error_if_nonfinite=False)
+            check_gradient(norm, training.precision, step + 1)
+            optimizer.step()
+            step += 1
+
+            record.log(step, figures | {"learning_rate": rate}, skipped)
+            if previews.due():
+                record.preview(model, step)
+            if step % plan.epoch == 0 and step < plan.steps:
+                record.validate(model, step)
+            if checkpoints.due():
+                record.checkpoint(step)
+            watch(figures, step)
+            display("step", step, plan.steps, figures_line(figures), clock.left(training.max_minutes))
+            stop = reason_to_stop(interruption.asked, clock.left(training.max_minutes) <= 0, device)
+            if stop and step < plan.steps:
+                break
+    record.checkpoint(step)
+    record.preview(model, step)
+    record.validate(model, step)
+    return step, stop if stop and step < plan.steps else "finished"
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, config: Config, step: int, done: float) -> float:
+    """The learning rate of this step, set and returned; `done` is the share of the run that is done."""
+    training = config.training
+    rate = learning_rate(config.learning_rate(), step, done, training.warmup_steps, training.milestones, training.decay)
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+    return rate
+
+
+def step_mask(config: Config, model: MPAE, step: int, batch: int) -> Tensor:
+    """This process's share of the masks of this step, drawn from the seed and the step alone: (batch, N)."""
+    rank, processes = rank_and_size()
+    generator = torch.Generator().manual_seed(config.training.seed * 1_000_003 + step)
+    grid_h, grid_w = model.decoder.grid
+    whole = random_mask(batch * processes, grid_h * grid_w, config.model.mask_ratio, generator)
+    return whole[rank * batch : (rank + 1) * batch]
+
+
+@torch.no_grad()
+def of_all_processes(terms: Mapping[str, Tensor], counts: Tensor,
+                     skipped: dict[str, str]) -> tuple[dict[str, float], dict[str, str]]:
+    """Loss terms and use of the parts in the whole batch, and its unreadable images.
+
+    All processes have the same, so that all stop at a loss that is no number: where one alone stops, the others wait.
+    """
+    values = torch.stack([term.float() for term in terms.values()])
+    processes = rank_and_size()[1]
+    if processes > 1:
+        sums = torch.cat([values, counts, counts.new_tensor([len(skipped)])])
+        distributed.all_reduce(sums)
+        values, counts = sums[: len(values)] / processes, sums[len(values) : -1]
+        skipped = dict(gather_items(list(skipped.items()))) if sums[-1] else skipped
+    return dict(zip(terms, values.tolist(), strict=True)) | part_usage(counts), skipped
+
+
+@torch.no_grad()
+def part_counts(similarity: Tensor) -> Tensor:
+    """(B, K+1, h, w) -> (K+1,): positions of a batch where each part is the most likely."""
+    return torch.bincount(similarity.argmax(dim=1).flatten(), minlength=similarity.shape[1]).float()
+
+
+def part_usage(counts: Tensor) -> dict[str, float]:
+    """How the parts are used in a batch: share of foreground, parts found at all, share of the largest."""
+    shares = counts / counts.sum()
+    return {
+        "foreground_share": 1 - shares[-1].item(),
+        "parts_used": float((counts[:-1] > 0).sum()),
+        "largest_share": shares.max().item(),
+    }
+
+
+def check_finite(figures: Mapping[str, float], step: int) -> None:
+    """Stop at the first loss that is no number, by its name: the last good checkpoint stays."""
+    bad = [name for name, value in figures.items() if not math.isfinite(value) and name != "total"]
+    if bad or not math.isfinite(figures["total"]):
+        name = bad[0] if bad else "total"
+        raise MPAEError(f"Loss '{name}' became {figures[name]} at step {step}; {WHAT_WORKS}")
+
+
+def check_gradient(norm: Tensor, precision: str, step: int) -> None:
+    """Stop before a gradient that is no number reaches the weights; the scaling of 16-mixed leaves such steps out."""
+    if not torch.isfinite(norm) and precision != "16-mixed":
+        raise MPAEError(f"The gradient became {norm.item()} at step {step}; {WHAT_WORKS}")
+
+
+def reason_to_stop(interrupted: bool, time_is_up: bool, device: torch.device) -> str | None:
+    """Why all processes stop after this step, if any of them has a reason."""
+    reason = torch.tensor(2 if interrupted else int(time_is_up), device=device)
+    if rank_and_size()[1] > 1:
+        distributed.all_reduce(reason, distributed.ReduceOp.MAX)
+    return (None, "time", "interrupted")[int(reason)]
