@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,34 @@ def test_clear_removes_what_is_ours_and_nothing_else(run: Run) -> None:
     run.log({"step": 1})
     run.note_skipped({"a": "b"})
     for path in (run.previews / "step-1.png", run.tensorboard / "events", run.report, run.folder / "my notes.txt",
-                 run.folder / "evaluations" / "x.csv"):
-        path.parent.mkdir(exist_ok=True)
+                 run.evaluation("cub", "test") / "figures.json", run.parts_file):
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text("x")
     run.clear()
-    assert files_in(run.folder) == {"my notes.txt", "evaluations/x.csv"}
+    assert files_in(run.folder) == {"my notes.txt"}
     run.clear()
+
+
+def test_while_it_is_cleared_it_stays_a_run_folder(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is killed on the way can overwrite it again: config.yaml goes last."""
+    run.save_weights(WEIGHTS, {})
+    run.save_checkpoint(STATE)
+    run.evaluation("cub", "test").mkdir(parents=True)
+    unlink, rmtree, removed = Path.unlink, shutil.rmtree, []
+
+    def watched(remove: Any) -> Any:
+        def call(path: Path, *arguments: Any, **options: Any) -> None:
+            assert run.exists(), f"'{path}' is removed after config.yaml"
+            removed.append(Path(path).name)
+            remove(path, *arguments, **options)
+
+        return call
+
+    monkeypatch.setattr(shutil, "rmtree", watched(rmtree))
+    monkeypatch.setattr(Path, "unlink", watched(unlink))
+    run.clear()
+    assert removed[-1] == "config.yaml"
+    assert {"evaluations", "checkpoints", "model.safetensors"} <= set(removed)
 
 
 # -- weights

@@ -27,7 +27,8 @@ def test_a_loss_that_becomes_nan_is_named_and_the_last_good_checkpoint_goes_on(
     ended = forked.run("fit", photos, "--out", run, *tiny, prepare=("traps", "poison", "semantic", 4))
     assert ended.returncode == 2
     assert "mpae: Loss 'semantic' became nan at step 4; the last good checkpoint stays." in ended.output
-    assert "training.learning_rate" in ended.output  # what to change
+    assert "new run with another --out and a lower training.learning_rate" in ended.output  # what to change
+    assert "--resume goes on from the checkpoint with the settings as they are" in ended.output
     assert "Traceback" not in ended.output
     assert not Run(run).weights_file.exists()
     assert Run(run).load_checkpoint()["step"] == 3

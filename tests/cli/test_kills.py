@@ -15,7 +15,7 @@ KILLED = -signal.SIGKILL
 CACHE, CHECKPOINT, PREVIEW = "*/cache/*/*.part", "*/.last.ckpt.*.part", "*/previews/.*.part"
 WEIGHTS, CONFIG, METRICS = "*/.model.safetensors.*.part", "*/.config.yaml.*.part", "*/metrics.jsonl"
 MOMENTS = [  # in the order of a run: each kill is followed by the next attempt, until one ends by itself
-    ("open", CONFIG, 1), ("torn", CONFIG, 1),
+    ("open", CONFIG, 1), ("torn", CONFIG, 1), ("open", PREVIEW, 1), ("torn", PREVIEW, 2),
     ("open", CACHE, 1), ("torn", CACHE, 4), ("rename", CACHE, 2), ("open", "*/tensorboard/events*", 1),
     ("open", METRICS, 2), ("open", CHECKPOINT, 1), ("torn", CHECKPOINT, 2), ("rename", CHECKPOINT, 1),
     ("open", PREVIEW, 1), ("torn", PREVIEW, 1), ("rename", PREVIEW, 1), ("torn", "*/.metrics.jsonl.*.part", 1),
@@ -97,3 +97,30 @@ def test_killed_at_random_moments(
             if ended.returncode == 0:
                 break
         attempts.check(unbroken[0])
+
+
+def test_drawing_previews_changes_no_weight(
+        forked: Forked, photos: Path, tiny: list[str], unbroken: tuple[Path, float], tmp_path: Path) -> None:
+    """The unbroken run draws one after each step; one that draws at the start and at the end alone learns the same."""
+    seldom = Attempts(forked, tmp_path, photos, [*tiny, "--set", "training.preview_minutes=60"])
+    ended = seldom.start().wait()
+    assert ended.returncode == 0, ended.output
+    seldom.check(unbroken[0])
+    assert sorted(path.name for path in (seldom.run / "previews").iterdir()) == ["step-000000.png", "step-000009.png"]
+    assert len(list((unbroken[0] / "previews").iterdir())) == 10
+
+
+def test_the_last_batch_of_an_epoch_may_be_smaller(
+        forked: Forked, photos: Path, tiny: list[str], tmp_path: Path) -> None:
+    """Twelve images in batches of eight and groups of eight: the second batch is half a group, and is learned from."""
+    flags = [*tiny, "--batch-size", "8", "--group-size", "8", "--set", "training.partial_batch=true"]
+    ended = forked.run("fit", photos, "--out", tmp_path / "run", *flags)
+    assert ended.returncode == 0, ended.output
+    records = records_of(tmp_path / "run")
+    assert [record["epoch"] for record in records] == [step / 2 for step in range(1, 10)]
+    whole = forked.run("fit", photos, "--out", tmp_path / "whole", *flags, "--set", "training.partial_batch=false")
+    assert whole.returncode == 0, whole.output
+    assert [record["epoch"] for record in records_of(tmp_path / "whole")] == list(range(1, 10))
+    same, other = (records_of(tmp_path / "whole")[step] for step in (0, 1))
+    assert records[0]["total"] == same["total"]
+    assert records[1]["total"] != other["total"]

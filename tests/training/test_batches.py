@@ -59,6 +59,28 @@ def test_kept_views_come_round_and_fresh_ones_never() -> None:
     assert set(first) == {0, 1, 2}  # an epoch has views of every number
 
 
+@settings(max_examples=50, deadline=None)
+@given(batch_size=st.integers(1, 64), more=st.integers(0, 100), epoch=st.integers(0, 20), seed=st.integers(0, 99))
+def test_with_partial_batches_an_epoch_shows_every_image_once(
+        batch_size: int, more: int, epoch: int, seed: int) -> None:
+    images = batch_size + more
+    steps = steps_per_epoch(images, batch_size, partial=True)
+    stream = {"images": images, "batch_size": batch_size, "views": None, "seed": seed, "partial": True}
+    batches = [places(step, **stream) for step in range(epoch * steps, (epoch + 1) * steps)]
+    assert sorted(index for batch in batches for index, _ in batch) == list(range(images))
+    assert [len(batch) for batch in batches[:-1]] == [batch_size] * (steps - 1)
+    assert 1 <= len(batches[-1]) <= batch_size
+    assert all(view == 1 + epoch for batch in batches for _, view in batch)
+
+
+def test_processes_have_equal_shares_of_a_partial_batch() -> None:
+    shares = [list(StepSampler(0, 6, rank, 2, images=23, batch_size=4, views=3, seed=5, partial=True))
+              for rank in range(2)]
+    assert [[len(share) for share in of_one] for of_one in shares] == [[2, 2, 2, 2, 2, 1]] * 2  # one of 23 is left out
+    first, second = ({index for share in of_one for index, _ in share} for of_one in shares)
+    assert not first & second
+
+
 @pytest.mark.parametrize("world", [1, 2, 4])
 def test_the_shares_of_the_processes_make_the_whole(world: int) -> None:
     shares = [list(StepSampler(3, 12, rank, world, **STREAM)) for rank in range(world)]

@@ -14,10 +14,18 @@ def test_an_epoch_leaves_out_what_fills_no_batch(images: int, batch_size: int, s
     assert steps_per_epoch(images, batch_size) == steps
 
 
+@pytest.mark.parametrize(("images", "processes", "steps"), [
+    (128, 1, 2), (129, 1, 3), (127, 1, 2), (129, 2, 2), (130, 2, 3), (131, 4, 2), (3, 1, 1)])
+def test_what_fills_no_batch_is_a_smaller_one_if_each_process_gets_an_image(
+        images: int, processes: int, steps: int) -> None:
+    assert steps_per_epoch(images, 64, partial=True, processes=processes) == steps
+
+
 def test_a_run_ends_with_its_epochs_or_its_steps() -> None:
-    assert total_steps(100, 10, 3, None) == 30
-    assert total_steps(100, 10, 3, 12) == 12
-    assert total_steps(100, 10, 3, 99) == 30
+    per_epoch = steps_per_epoch(100, 10)
+    assert total_steps(per_epoch, 3, None) == 30
+    assert total_steps(per_epoch, 3, 12) == 12
+    assert total_steps(per_epoch, 3, 99) == 30
 
 
 def test_progress_is_by_steps_or_by_time_whichever_is_further() -> None:

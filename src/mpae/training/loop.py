@@ -60,7 +60,10 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
     previews, checkpoints, watch = Every(training.preview_minutes), Every(training.checkpoint_minutes), CollapseWatch()
     stop = None
     if step == 0:
+        display("preview", 0, 1)
         record.preview(model, step)
+        display("preview", 1, 1)
+    display("step", step, plan.steps)
     with Interruption() as interruption:
         for batch in batches:
             done = progress(step, plan.steps, clock.session, training.max_minutes)
