@@ -74,8 +74,7 @@ def forked(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]
 def tiny(small: list[str]) -> list[str]:
     """Flags of a run whose steps take a twentieth of a second: six make an epoch of twelve images."""
     settings = ("model.partformer_layers=1", "model.encoder_layers=1", "model.decoder_layers=1",
-                "loss.perceptual=[0,0,0,0,0]", "training.max_steps=9", "training.checkpoint_minutes=1e-9",
-                "training.preview_minutes=1e-9")
+                "loss.perceptual=[0,0,0,0,0]", "training.max_steps=9", "training.checkpoint_minutes=1e-9")
     return [*small, "--batch-size", "2", *(word for setting in settings for word in ("--set", setting))]
 
 
