@@ -48,13 +48,13 @@ def make(originals: Path) -> None:
 
 
 def measure(originals: Path, photos: Path, count: int = 50) -> None:
-    from mpae.data.geometry import squash
+    from mpae.data.augment import make_view
     from mpae.data.images import read_picture
 
     files = sorted(photos.rglob("*.jpg"))
     files = files[:: max(1, len(files) // count)][:count]
-    pictures = [read_picture(file, file.name).image for file in files]
-    images = torch.stack([squash(picture, 224) for picture in pictures])  # (B, 3, 224, 224)
+    pixels = [torch.tensor(make_view(read_picture(file, file.name), 0, 224)) for file in files]
+    images = torch.stack(pixels).permute(0, 3, 1, 2).float() / 255  # (B, 3, 224, 224)
 
     truth, ours = (vit_features(weights, images) for weights in
                    (load_file(original(originals, assets.VIT_SMALL)), assets.load_vit_small()))

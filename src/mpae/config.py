@@ -49,6 +49,8 @@ class DataSettings(Section):
     root: str | None = setting(None, "folder of the images or of the downloaded benchmark", "--root")
     image_size: int = setting(224, "side of the square network input in pixels", "--image-size",
                               ge=14, le=4096)
+    reading: Literal["ours", "released"] = setting(
+        "ours", "how pictures are cut and resized: ours, or as in the released program")
     validation: float = setting(0.0, "share of the training images set aside for validation", ge=0, lt=0.9)
     synthetic_images: int = setting(600, "images that `--dataset synthetic` draws for training",
                                     ge=2, le=1_000_000)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
 from safetensors.torch import load_file
 
 from mpae import assets
 from mpae.assets import load_vgg19, load_vit_small
 from mpae.backbones import FrozenViT, create_vit
 from mpae.backbones.weights import load_weights
-from mpae.data.geometry import squash
+from mpae.data.augment import make_view
+from mpae.data.images import read_picture
 from mpae.errors import MPAEError
 
 
@@ -57,7 +57,8 @@ def test_a_damaged_file_is_one_sentence(tmp_path, monkeypatch):
 
 def test_vit_features_agree_with_fp16_on_photos(shared: Path):
     photos = sorted((shared / "data/cub_200_2011/images").rglob("*.jpg"))[::3000]
-    images = torch.stack([squash(Image.open(photo), 224) for photo in photos])  # (B, 3, 224, 224)
+    pixels = [torch.tensor(make_view(read_picture(photo, photo.name), 0, 224)) for photo in photos]
+    images = torch.stack(pixels).permute(0, 3, 1, 2).float() / 255  # (B, 3, 224, 224)
     original = load_file(shared / "weights/vit_small_patch14_dinov2.safetensors")
 
     cosine = torch.cosine_similarity(_features(original, images), _features(load_vit_small(), images), dim=1)

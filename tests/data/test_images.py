@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mpae.data import images
-from mpae.data.images import decode, digest_of, orientation, read_picture, to_8_bit
+from mpae.data.images import decode, digest_of, read_picture, to_8_bit, turn_upright
 from mpae.data.source import UnreadableImage
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning:PIL")
@@ -185,7 +185,15 @@ def test_damaged_metadata_do_not_lose_the_picture() -> None:
         def getexif(self) -> Image.Exif:
             raise SyntaxError("not a TIFF file")
 
-    assert orientation(Damaged()) == 1
+    turn_upright(Damaged())
+
+
+def test_a_picture_is_upright_or_as_stored() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    content = encoded(flag(), "PNG", exif=exif)
+    assert np.array_equal(np.asarray(decode(content, upright=False)), np.asarray(flag()))
+    assert np.array_equal(np.asarray(decode(content)), np.rot90(np.asarray(flag()), -1))
 
 
 def outcome(content: bytes) -> str:

@@ -1,8 +1,12 @@
 """The views of a picture that training sees: the whole picture, and the paper's augmentations of it.
 
 A view is a number. View 0 is the whole picture squashed to the input size, as evaluation and prediction
-see it. Every other view is drawn from the picture's content and that number alone, so frozen features
-of a view can be kept and used by any later run.
+see it. Every other view is drawn, and made in one of two readings:
+
+- ours: drawn from the picture's content and the number alone, so frozen features of a view can be kept and used by
+  any later run; one smooth resampling.
+- released: drawn from the run's seed too; resize, flip, warp and crop one after the other, the warp to the nearest
+  pixel, as the released program does.
 """
 
 from __future__ import annotations
@@ -32,10 +36,14 @@ class ViewGeometry:
     crop: tuple[float, float]  # where the crop lies in what is left over, 0..1, x and y
 
 
-def draw_geometry(digest: str, view: int) -> ViewGeometry:
-    """The augmentation of a view: a pure function of the picture's content and the view's number."""
-    key = np.array([int(digest[:16], 16), view], dtype=np.uint64)  # a list would become float64
-    random = np.random.Generator(np.random.Philox(key=key))
+def draw_geometry(digest: str, view: int, seed: int | None = None) -> ViewGeometry:
+    """The augmentation of a view: a pure function of the picture's content, the view's number, and the seed if any."""
+    content = int(digest[:16], 16)
+    if seed is None:
+        key = np.array([content, view], dtype=np.uint64)  # a list would become float64
+        random = np.random.Generator(np.random.Philox(key=key))
+    else:
+        random = np.random.default_rng([seed, content, view])
     return ViewGeometry(
         flip=bool(random.random() < 0.5),
         angle=math.radians(random.uniform(-MAX_ROTATION, MAX_ROTATION)),
@@ -45,15 +53,20 @@ def draw_geometry(digest: str, view: int) -> ViewGeometry:
     )
 
 
-def make_view(picture: Picture, view: int, size: int) -> np.ndarray:
+def make_view(picture: Picture, view: int, size: int, reading: str = "ours", seed: int = 0) -> np.ndarray:
     """View number `view` of a picture: (size, size, 3) uint8."""
     if view == 0:
         return np.asarray(picture.image.resize((size, size), Image.Resampling.BILINEAR))
+    if reading == "released":
+        return np.asarray(augment_as_released(picture.image, draw_geometry(picture.digest, view, seed), size))
     return np.asarray(augment(picture.image, draw_geometry(picture.digest, view), size))
 
 
 def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Image:
-    """Shorter side to `size`, then flip, rotate, shift, scale and crop in one resampling; black outside."""
+    """Shorter side to `size`, then flip, rotate, shift, scale and crop in one resampling; black outside.
+
+    By hand: torchvision warps the whole picture and crops it afterwards, which costs more and gives other pixels.
+    """
     image = cut_to_aspect(image, geometry.crop)
     width, height = image.size
     factor = size / min(width, height)
@@ -72,6 +85,22 @@ def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Imag
         a, d, c, f = -a, -d, c + a * size, f + d * size
     back = (a, b, c, d, e, f)
     return image.transform((size, size), Image.Transform.AFFINE, back, Image.Resampling.BILINEAR)
+
+
+def augment_as_released(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Image:
+    """Shorter side to `size`; flip; rotate, scale and shift by whole pixels, nearest pixel, black outside; crop."""
+    from torchvision.transforms import InterpolationMode
+    from torchvision.transforms.v2 import functional
+
+    image = functional.resize(cut_to_aspect(image, geometry.crop), [size])
+    if geometry.flip:
+        image = functional.horizontal_flip(image)
+    width, height = image.size
+    shift = [round(geometry.shift[0] * width), round(geometry.shift[1] * height)]
+    image = functional.affine(image, math.degrees(geometry.angle), shift, geometry.scale, [0.0, 0.0],
+                              interpolation=InterpolationMode.NEAREST, fill=0)
+    left, top = int(geometry.crop[0] * (width - size + 1)), int(geometry.crop[1] * (height - size + 1))
+    return functional.crop(image, top, left, size, size)
 
 
 def cut_to_aspect(image: Image.Image, place: tuple[float, float]) -> Image.Image:

@@ -6,10 +6,11 @@ import hashlib
 import io
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
-from PIL import ExifTags, Image
+from PIL import Image, ImageOps
 
 from mpae.data.source import Picture, UnreadableImage
 
@@ -19,26 +20,15 @@ FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "TIFF", "GIF")
 MAX_PIXELS = 178_000_000  # just below Pillow's own limit: a 16,000 x 11,000 px scan is read, a bomb is not
 MAX_BYTES = 2**31  # of a file; 178 million pixels with four 16-bit channels are 1.4 GB
 
-# How to turn a stored image upright, by its EXIF orientation.
-TURNS = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-
 
 def digest_of(content: bytes) -> str:
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def read_picture(path: Path, name: str) -> Picture:
+def read_picture(path: Path, name: str, upright: bool = True) -> Picture:
     """The picture in a file; raises UnreadableImage with the reason."""
     content = read_file(path)
-    return Picture(name=name, image=decode(content), digest=digest_of(content))
+    return Picture(name=name, image=decode(content, upright), digest=digest_of(content))
 
 
 def read_file(path: Path) -> bytes:
@@ -54,15 +44,17 @@ def read_file(path: Path) -> bytes:
         raise UnreadableImage(getattr(error, "strerror", None) or str(error)) from None
 
 
-def decode(content: bytes) -> Image.Image:
-    """Bytes of an image file as upright RGB; raises UnreadableImage with the reason."""
+def decode(content: bytes, upright: bool = True) -> Image.Image:
+    """Bytes of an image file as RGB, upright or as stored; raises UnreadableImage with the reason."""
     if not content:
         raise UnreadableImage("the file is empty")
     try:
         image: Image.Image = Image.open(io.BytesIO(content), formats=FORMATS)
         check_size(image)
         image.load()
-        return to_rgb(upright(image))
+        if upright:
+            turn_upright(image)
+        return to_rgb(image)
     except UnreadableImage:
         raise
     except Image.DecompressionBombError:
@@ -80,18 +72,10 @@ def check_size(image: Image.Image) -> None:
         raise UnreadableImage(f"{width:,} x {height:,} pixels are more than {MAX_PIXELS:,}")
 
 
-def upright(image: Image.Image) -> Image.Image:
-    turn = TURNS.get(orientation(image))
-    return image if turn is None else image.transpose(turn)
-
-
-def orientation(image: Image.Image) -> int:
-    """The EXIF orientation, 1..8; 1 where there is none, or where the metadata make no sense."""
-    try:
-        value = image.getexif().get(ExifTags.Base.Orientation, 1)
-    except Exception:  # damaged metadata do not make a picture unreadable
-        return 1
-    return value if isinstance(value, int) and 1 <= value <= 8 else 1
+def turn_upright(image: Image.Image) -> None:
+    """Turn a loaded image as its EXIF orientation says."""
+    with suppress(Exception):  # damaged metadata do not make a picture unreadable
+        ImageOps.exif_transpose(image, in_place=True)  # not in place, it would copy every image
 
 
 def to_rgb(image: Image.Image) -> Image.Image:

@@ -71,6 +71,8 @@ class PictureReader(Dataset[list[Sample | Unreadable] | MPAEError]):
     image_size: int
     shown_size: Callable[[Size], Size] | None = None  # size of a picture -> size of `shown`
     label_size: int | None = None  # read the annotation too, its label maps at this side
+    reading: str = "ours"  # how augmented views are made, ours or released
+    seed: int = 0  # of the run; released views follow it
     substitute: bool = False  # the next readable picture takes the place of an unreadable one
 
     def __getitem__(self, place: Place) -> list[Sample | Unreadable] | MPAEError:
@@ -94,7 +96,8 @@ class PictureReader(Dataset[list[Sample | Unreadable] | MPAEError]):
             if annotation.part_mask is not None:  # only what evaluation reads goes from process to process
                 labels = resize_labels(annotation.part_mask, (self.label_size, self.label_size))
                 annotation = replace(annotation, part_mask=labels)
-        return Sample(index, picture.name, make_view(picture, view, self.image_size), image.size, shown, annotation)
+        pixels = make_view(picture, view, self.image_size, self.reading, self.seed)
+        return Sample(index, picture.name, pixels, image.size, shown, annotation)
 
 
 def read_batches(reader: PictureReader, batches: Iterable[Sequence[Place]], workers: int = 0) -> Iterator[Batch]:

@@ -106,4 +106,6 @@ def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Pla
                           batch_size=config.training.batch_size, views=views, seed=config.training.seed,
                           partial=config.training.partial_batch)
     workers = config.data.workers if config.data.workers is not None else min(4, os.cpu_count() or 1)
-    return read_batches(PictureReader(source, config.data.image_size, substitute=True), sampler, workers)
+    reader = PictureReader(source, config.data.image_size, reading=config.data.reading, seed=config.training.seed,
+                           substitute=True)
+    return read_batches(reader, sampler, workers)

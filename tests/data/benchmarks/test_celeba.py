@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from miniatures import Celeba, edit_line, write_celeba, write_lines
 from PIL import Image
 
+from mpae.config import DataSettings
 from mpae.data.benchmarks import celeba
 from mpae.data.benchmarks.celeba import CelebaImages
+from mpae.data.catalogue import open_annotated, open_images
 from mpae.errors import MPAEError
 
 
@@ -76,6 +78,56 @@ def test_files_may_lie_flat_and_without_headers(tmp_path: Path) -> None:
     assert list(source.names) == copy.splits["fit"]
     np.testing.assert_array_equal(source.annotation(0).keypoints, copy.points[source.names[0]])
     assert sorted(tmp_path.rglob("*")) == before  # nothing is written into the dataset
+
+
+def write_released(copy: Celeba, split: str, folder: str = "") -> None:
+    """The released program's own list of a split: name,x1,y1,...,x5,y5."""
+    name = {"train": "cele_train_lm.txt", "fit": "MAFL_train_lm.txt", "test": "MAFL_test_lm.txt"}[split]
+    write_lines(copy.root / folder / name, [",".join([each, *map(str, copy.points[each].astype(int).ravel().tolist())])
+                                            for each in copy.splits[split]])
+
+
+@pytest.mark.parametrize("folder", ["", "Anno"])
+@pytest.mark.parametrize("split", ["train", "fit", "test"])
+def test_the_released_lists_take_the_place_of_all_others(copy: Celeba, split: str, folder: str) -> None:
+    official = CelebaImages(copy.root, split)
+    write_released(copy, split, folder)
+    for name in (POINTS, BOXES, "MAFL/training.txt", "MAFL/testing.txt", "Eval/list_eval_partition.txt"):
+        (copy.root / name).unlink()
+    source = CelebaImages(copy.root, split)
+    assert list(source.names) == list(official.names)
+    for index in range(len(source)):
+        np.testing.assert_array_equal(source.annotation(index).keypoints, official.annotation(index).keypoints)
+        assert source.annotation(index).box is None
+
+
+@pytest.mark.parametrize(("line", "expected"), [
+    ("000001.jpg,1,2", "MAFL_test_lm.txt', line 1: 3 fields, expected 11: name x y"),
+    ("000099.jpg,1,2,3,4,5,6,7,8,9,10", "MAFL_test_lm.txt', line 1: image '000099.jpg' is not in"),
+    ("../a.jpg,1,2,3,4,5,6,7,8,9,10", "line 1: '../a.jpg' is no path inside the dataset folder; refused."),
+    ("000001.jpg,1,2,3,4,5,6,7,8,9,x", "line 1: 'x' is not a number; expected name x y"),
+])
+def test_a_bad_line_of_a_released_list_is_named(copy: Celeba, line: str, expected: str) -> None:
+    write_released(copy, "test")
+    edit_line(copy.root / "MAFL_test_lm.txt", 1, line)
+    assert expected in fails(copy.root)
+    (copy.root / "MAFL_test_lm.txt").write_text("")
+    assert "MAFL_test_lm.txt' lists no image" in fails(copy.root)
+
+
+def test_the_released_reading_squashes_pictures_with_their_points(copy: Celeba) -> None:
+    ours = DataSettings(dataset="celeba", root=str(copy.root), image_size=28)
+    released = ours.model_copy(update={"reading": "released"})
+    plain, squashed = open_annotated(ours, "test"), open_annotated(released, "test")
+    assert list(plain.names) == list(squashed.names)
+    width, height = plain[0].image.size
+    assert squashed[0].image.size == (28, 28)
+    before, after = plain.annotation(0), squashed.annotation(0)
+    for (x, y), moved in zip(before.keypoints, after.keypoints, strict=True):
+        assert tuple(moved) == pytest.approx((x * 28 / width, y * 28 / height))
+    assert after.box == pytest.approx([side * 28 / whole for side, whole in zip(before.box, (width, height) * 2,
+                                                                                strict=True)])
+    assert open_images(released)[0].image.size == (28, 28)  # training too
 
 
 def test_an_unreadable_image_stays_to_be_reported(copy: Celeba) -> None:

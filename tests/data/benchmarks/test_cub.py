@@ -76,7 +76,6 @@ def test_a_rotation_noted_in_the_file_does_not_part_image_and_points(copy: Cub) 
     turned = source[0]
     assert turned.image.size == plain.image.size == stored.size
     assert np.abs(np.asarray(turned.image, float) - np.asarray(stored, float)).mean() < 12
-    assert turned.digest.endswith("-stored")
 
 
 def read_everything(root: Path, split: str) -> None:

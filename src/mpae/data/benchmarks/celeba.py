@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mpae.config import DataSettings
 from mpae.data.benchmarks.tables import (
     Table,
     check_files,
@@ -23,6 +24,7 @@ from mpae.data.benchmarks.tables import (
     safe_name,
 )
 from mpae.data.dataset import Dataset, root_of
+from mpae.data.geometry import resize_annotation
 from mpae.data.source import Annotation, UnreadableImage
 from mpae.data.sources.benchmark import BenchmarkImages, image_size
 from mpae.errors import MPAEError
@@ -35,7 +37,11 @@ TREE = {
     "MAFL/training.txt": "19,000 names, from the MAFL release (project TCDCN)",
     "MAFL/testing.txt": "1,000 names, from the MAFL release (project TCDCN)",
     "Anno/list_imsize_celeba.txt": "name, height, width; may be absent, saves opening each image",
+    "cele_train_lm.txt, MAFL_train_lm.txt, MAFL_test_lm.txt":
+        "name,x1,y1,...,x5,y5: the released program's lists; where one is, no other list is read for its split",
 }
+RELEASED = {"train": "cele_train_lm.txt", "fit": "MAFL_train_lm.txt", "test": "MAFL_test_lm.txt"}
+COLUMNS = f"name{' x y' * 5}"
 SPLITS = ("train", "fit", "test")
 KEYPOINTS = ("left eye", "right eye", "nose", "left mouth", "right mouth")
 FACE_SHARE = 0.3  # of the image's area, by the annotated box
@@ -46,18 +52,36 @@ class CelebaImages(BenchmarkImages):
 
     ``train`` is CelebA's training partition without MAFL's test images, ``test`` is MAFL's test list, and
     ``fit`` is MAFL's training list, on which the landmark regression of the NME is fitted. The lists may also
-    lie flat in the root.
+    lie flat in the root. The released program's own lists hold the same images, and no boxes.
     """
 
     keypoint_names: Sequence[str] = KEYPOINTS
     part_names: Sequence[str] = ()
     has_foreground = False
+    _points: Table
+    _boxes: np.ndarray | None  # (n, 4)
 
-    def __init__(self, root: str | Path, split: str):
+    def __init__(self, root: str | Path, split: str, square: int | None = None):
         check_split(split, SPLITS, "celeba")
         base = _base(Path(root))
         folder = _image_folder(base)
-        points = read_table(_find(base, "Anno/list_landmarks_celeba.txt"), f"name{' x y' * 5}", header=True)
+        released = _released_list(base, split)
+        names = self._read_official(base, folder, split) if released is None else self._read_released(folder, released)
+        super().__init__(folder, names, square)
+
+    def _read_released(self, folder: Path, path: Path) -> list[str]:
+        points = read_table(path, COLUMNS, separator=",")
+        points.row_of()  # no name stands there twice
+        where = [points.where(row) for row in range(len(points.keys))]
+        names = [safe_name(name, place) for name, place in zip(points.keys, where, strict=True)]
+        if not names:
+            raise MPAEError(f"'{path}' lists no image; expected lines such as 000001.jpg,x1,y1,...,x5,y5.")
+        check_files(folder, names, where)
+        self._points, self._rows, self._boxes = points, np.arange(len(names)), None
+        return names
+
+    def _read_official(self, base: Path, folder: Path, split: str) -> list[str]:
+        points = read_table(_find(base, "Anno/list_landmarks_celeba.txt"), COLUMNS, header=True)
         boxes = read_table(_find(base, "Anno/list_bbox_celeba.txt"), "name x y width height", header=True)
         point_rows = points.row_of()
         box_rows = dict(zip(points.keys, boxes.rows(points.keys, points.path), strict=True))
@@ -70,17 +94,21 @@ class CelebaImages(BenchmarkImages):
         if not large:
             raise MPAEError(f"No face of the split '{split}' in '{base}' covers 30 % of its image.")
 
-        super().__init__(folder, large)
         self._points = points
         self._rows = np.array([point_rows[name] for name in large])
-        self._boxes = boxes.values[[box_rows[name] for name in large]]  # (n, 4)
+        self._boxes = boxes.values[[box_rows[name] for name in large]]
+        return large
 
     def annotation(self, index: int) -> Annotation:
-        row = self._rows[index]
+        row, size = self._rows[index], self.size(index)
         keypoints = self._points.values[row].reshape(5, 2)
-        check_points(keypoints, self.size(index), self.names[index], [self._points.where(row)] * 5)
-        x, y, width, height = self._boxes[index].tolist()
-        return Annotation(keypoints=keypoints, visible=np.ones(5, dtype=bool), box=(x, y, width, height))
+        check_points(keypoints, size, self.names[index], [self._points.where(row)] * 5)
+        box = None
+        if self._boxes is not None:
+            x, y, width, height = self._boxes[index].tolist()
+            box = (x, y, width, height)
+        annotation = Annotation(keypoints=keypoints, visible=np.ones(5, dtype=bool), box=box)
+        return annotation if self.square is None else resize_annotation(annotation, size, (self.square, self.square))
 
 
 def _base(root: Path) -> Path:
@@ -90,6 +118,11 @@ def _base(root: Path) -> Path:
 
 def _find(base: Path, path: str) -> Path:
     return find(base, (path, path.rpartition("/")[2]), "celeba", TREE)
+
+
+def _released_list(base: Path, split: str) -> Path | None:
+    places = (base / RELEASED[split], base / "Anno" / RELEASED[split])
+    return next((path for path in places if path.exists()), None)
 
 
 def _image_folder(base: Path) -> Path:
@@ -150,6 +183,10 @@ def _listed_sizes(base: Path) -> dict[str, tuple[float, float]]:
     return {}
 
 
+def _open(settings: DataSettings, split: str) -> CelebaImages:
+    return CelebaImages(root_of(settings), split, settings.image_size if settings.reading == "released" else None)
+
+
 DATASET = Dataset(
     name="celeba",
     description="CelebA in the wild, faces that cover 30 % of the image or more",
@@ -158,6 +195,6 @@ DATASET = Dataset(
     origin="mmlab.ie.cuhk.edu.hk/projects/CelebA.html; the MAFL lists: github.com/zhzhanp/TCDCN-face-alignment",
     licence="non-commercial research only",
     sizes={"train": "45,609", "fit": "5,379 (MAFL training)", "test": "283 (MAFL test)"},
-    open=lambda settings, split: CelebaImages(root_of(settings), split),
+    open=_open,
     fit_split="fit",
 )

@@ -68,7 +68,8 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-def read_table(path: Path, columns: str, key_words: int = 1, header: bool = False) -> Table:
+def read_table(path: Path, columns: str, key_words: int = 1, header: bool = False,
+               separator: str | None = None) -> Table:
     """A table of numbers; ``columns`` names its fields, the first ``key_words`` of them are the key.
 
     With ``header`` a line with the number of rows and a line of column names may come first.
@@ -78,7 +79,7 @@ def read_table(path: Path, columns: str, key_words: int = 1, header: bool = Fals
     width = len(columns.split())
     keys, numbers = [], []
     for number, line in enumerate(lines[start:], start + 1):
-        fields = line.split()
+        fields = line.split(separator)
         if len(fields) != width:
             raise MPAEError(f"'{path}', line {number}: {len(fields)} fields, expected {width}: {columns}.")
         keys.append(" ".join(fields[:key_words]))

@@ -9,45 +9,36 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from PIL import ExifTags, Image
+from PIL import Image
 
+from mpae.data.geometry import squash_unsmoothed
 from mpae.data.images import read_picture
 from mpae.data.source import Picture, UnreadableImage
 from mpae.errors import MPAEError
 
-# What undoes the turn that an EXIF orientation asks for.
-_UNDO = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_90,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_270,
-}
-
 
 class BenchmarkImages:
-    """Listed image files below a folder. Unlike ``FolderImages`` it does not turn photos upright."""
+    """Listed image files below a folder. Unlike ``FolderImages`` it does not turn photos upright.
 
-    def __init__(self, folder: Path, names: Sequence[str]):
+    With `square` given every picture is squashed to that side, bilinear and not smoothed, as the released program
+    reads CelebA.
+    """
+
+    def __init__(self, folder: Path, names: Sequence[str], square: int | None = None):
         self.folder = folder
         self.names = names
+        self.square = square
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __getitem__(self, index: int) -> Picture:
         name = self.names[index]
-        picture = read_picture(self.folder / name, name)
-        undo = _UNDO.get(_orientation(self.folder / name))
-        if undo is None:
-            return picture
-        # Another digest, so that a cache does not take it for the upright picture.
-        return replace(picture, image=picture.image.transpose(undo), digest=f"{picture.digest}-stored")
+        picture = read_picture(self.folder / name, name, upright=False)
+        return picture if self.square is None else replace(picture, image=squash_unsmoothed(picture.image, self.square))
 
     def size(self, index: int) -> tuple[int, int]:
-        """Width and height, from the header of the file."""
+        """Width and height as stored, from the header of the file."""
         return image_size(self.folder / self.names[index])
 
 
@@ -55,11 +46,6 @@ def image_size(path: Path) -> tuple[int, int]:
     """Width and height as stored, without decoding; raises UnreadableImage."""
     with _header(path) as image:
         return image.size
-
-
-def _orientation(path: Path) -> int:
-    with _header(path) as image:
-        return int(image.getexif().get(ExifTags.Base.Orientation, 1))
 
 
 @contextmanager

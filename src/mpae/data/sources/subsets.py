@@ -18,7 +18,7 @@ class Pictures:
         self._indices = indices
         self._source = source
         if isinstance(source, BenchmarkImages):  # a benchmark: its annotation tables are not carried along
-            self._source = BenchmarkImages(source.folder, source.names)
+            self._source = BenchmarkImages(source.folder, source.names, source.square)
 
     def __len__(self) -> int:
         return len(self.names)
