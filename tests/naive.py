@@ -162,10 +162,11 @@ def border_prior(similarity: Tensor) -> float:
     return sum(values) / len(values)
 
 
-def area_loss(similarity: Tensor, epsilon: float = 1.5) -> float:
+def area_loss(similarity: Tensor, epsilon: float = 1.5, background: bool = False) -> float:
     """Table 6, Xia et al."""
     images = similarity.tolist()
-    terms = [1 / (1 + sum(map(sum, part)) / epsilon) for image in images for part in image[:-1]]
+    terms = [1 / (1 + sum(map(sum, part)) / epsilon) for image in images
+             for part in (image if background else image[:-1])]
     return sum(terms) / len(images)
 
 

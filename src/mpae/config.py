@@ -100,6 +100,8 @@ class LossSettings(Section):
     entropy: float = setting(1.0, "weight of L_e within distribution, Eq. 11", ge=0)
     foreground_form: Literal["groups", "batch", "area"] = setting(
         "groups", "L_f of the paper, or an alternative of its Table 6")
+    area_epsilon: float = setting(1.5, "epsilon of the area form of L_f, in positions of the grid", gt=0)
+    area_background: bool = setting(False, "whether the area form of L_f asks for background too")
     distribution_form: Literal["variation", "concentration"] = setting(
         "variation", "L_v + L_e of the paper, or the alternative of its Table 6")
     border: float = setting(0.0, "weight of the border prior (ours, not the paper's)", ge=0)
@@ -200,15 +202,16 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 _PARTIMAGENET = {"data.image_size": 224, "training.group_size": 64, "training.epochs": 70,
-                 "training.milestones": (50 / 70, 60 / 70)}
+                 "training.milestones": (50 / 70, 60 / 70), "loss.area_background": True}
 
-# What a preset sets besides on a dataset: image size, G, and the epochs with those after which the rate drops.
+# What a preset sets besides on a dataset: image size, G, the epochs with those after which the rate drops, and for
+# the area form of L_f (Table 6) what Xia et al. have there.
 ON_DATASET: dict[str, dict[str, dict[str, Any]]] = {
     "paper": {
         "cub": {"data.image_size": 448, "training.group_size": 8, "training.epochs": 100,
-                "training.milestones": (80 / 100, 90 / 100)},
+                "training.milestones": (80 / 100, 90 / 100), "loss.area_epsilon": 0.5},
         "celeba": {"data.image_size": 224, "training.group_size": 8, "training.epochs": 20,
-                   "training.milestones": (15 / 20, 18 / 20)},
+                   "training.milestones": (15 / 20, 18 / 20), "loss.area_epsilon": 2.0},
         "partimagenet-ood": _PARTIMAGENET,
         "partimagenet-seg": _PARTIMAGENET,
     },

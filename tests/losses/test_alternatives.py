@@ -28,6 +28,12 @@ def test_order_of_parts_does_not_matter(loss):
     torch.testing.assert_close(loss(similarity[:, [2, 0, 1, 3]]), loss(similarity))
 
 
+@pytest.mark.parametrize("background", [False, True])
+def test_area_loss_with_other_settings_against_loops(background):
+    similarity = (2 * torch.randn(3, 4, 4, 5, dtype=torch.float64)).softmax(1)
+    assert area_loss(similarity, 0.5, background).item() == pytest.approx(naive.area_loss(similarity, 0.5, background))
+
+
 def test_area_loss_wants_every_part_in_every_image():
     similarity = torch.zeros(1, 5, 4, 4)
     assert area_loss(similarity).item() == 4

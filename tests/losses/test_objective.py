@@ -136,6 +136,13 @@ def test_foreground_form_of_table_6(network, form, loss):
     torch.testing.assert_close(terms["foreground"], loss(output.similarity))
 
 
+def test_settings_of_the_area_form(network):
+    output, target = random_output(), torch.randn(4, 3, 20, 16)
+    settings = LossSettings(foreground_form="area", area_epsilon=0.5, area_background=True)
+    terms = Objective(settings, 2, network)(output, target)
+    torch.testing.assert_close(terms["foreground"], alternatives.area_loss(output.similarity, 0.5, background=True))
+
+
 def test_concentration_takes_the_place_of_variation_and_entropy(network):
     output, target = random_output(), torch.randn(4, 3, 20, 16)
     settings = LossSettings(distribution_form="concentration", restoration=0, presence=0, semantic=0)

@@ -8,15 +8,17 @@ from torch import Tensor
 from mpae.losses.presence import smoothed
 
 
-def area_loss(similarity: Tensor, epsilon: float = 1.5) -> Tensor:
+def area_loss(similarity: Tensor, epsilon: float = 1.5, background: bool = False) -> Tensor:
     """Xia et al., in place of L_f: sum_k 1 / (1 + S_k / epsilon), S_k the area of part k; mean over images.
 
-    Every part is asked to appear in every image. Epsilon is 0.5 on CUB, 2.0 on CelebA, 1.5 on PartImageNet.
+    Every part is asked to appear in every image. Epsilon is 0.5 on CUB, 2.0 on CelebA, 1.5 on PartImageNet, where
+    the sum has the background too.
 
     Args:
         similarity: (B, K+1, h, w), background last.
+        background: whether the background is one of the k.
     """
-    areas = similarity[:, :-1].sum(dim=(2, 3))  # (B, K)
+    areas = (similarity if background else similarity[:, :-1]).sum(dim=(2, 3))  # (B, K), or (B, K+1)
     return (1 / (1 + areas / epsilon)).sum(dim=1).mean()
 
 

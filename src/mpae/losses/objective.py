@@ -85,7 +85,8 @@ LOSSES = (
     Loss("foreground", "presence L_f", "fore", ("presence", "foreground"),
          lambda step: batch_presence_loss(step.similarity), form=("foreground_form", "batch")),
     Loss("foreground", "presence L_f", "fore", ("presence", "foreground"),
-         lambda step: area_loss(step.similarity), form=("foreground_form", "area")),
+         lambda step: area_loss(step.similarity, step.settings.area_epsilon, step.settings.area_background),
+         form=("foreground_form", "area")),
     Loss("background", "background L_b", "back", ("presence", "background"),
          lambda step: background_loss(step.similarity, step.settings.reading)),
     Loss("semantic", "semantic L_s", "sem", ("semantic",), lambda step: semantic_loss(
