@@ -3,6 +3,7 @@
 RUN/
   config.yaml            every setting as resolved, the package version, the seed
   model.safetensors      the trained weights, without the frozen backbone (it is named in config.yaml)
+  backbone.safetensors   the frozen backbone, where an imported checkpoint brought it along
   checkpoints/last.ckpt  the whole training state, written atomically
   metrics.jsonl          one line a step that was logged and one an evaluation
   previews/              image | parts | restoration, as training went on
@@ -40,6 +41,7 @@ class Run:
         self.folder = Path(folder)
         self.config_file = self.folder / "config.yaml"
         self.weights_file = self.folder / "model.safetensors"
+        self.backbone_file = self.folder / "backbone.safetensors"
         self.checkpoint_file = self.folder / "checkpoints" / "last.ckpt"
         self.metrics_file = self.folder / "metrics.jsonl"
         self.previews = self.folder / "previews"
@@ -111,7 +113,8 @@ class Run:
         for path in (self.checkpoint_file.parent, self.previews, self.tensorboard, self.evaluations,
                      self.report.parent):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (self.weights_file, self.metrics_file, self.skipped_file, self.parts_file, self.config_file):
+        for path in (self.weights_file, self.backbone_file, self.metrics_file, self.skipped_file, self.parts_file,
+                     self.config_file):
             path.unlink(missing_ok=True)  # config.yaml last: until then it is a run folder, whoever is killed here
 
     def sweep(self) -> None:

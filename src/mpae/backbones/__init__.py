@@ -22,7 +22,7 @@ from mpae.backbones.weights import (
 from mpae.config import BackboneSettings, nearest_multiples
 from mpae.errors import MPAEError
 
-__all__ = ["BUNDLED", "NAMED", "FrozenViT", "build_backbone", "create_vit"]
+__all__ = ["BUNDLED", "NAMED", "FrozenViT", "backbone_from", "build_backbone", "create_vit"]
 
 BUNDLED = "bundled"
 BUNDLED_ARCHITECTURE = "vit_small_patch14_dinov2.lvd142m"
@@ -52,9 +52,18 @@ def build_backbone(settings: BackboneSettings, image_size: int) -> FrozenViT:
     """The frozen backbone of the settings, its positional table fitted to square images of ``image_size``."""
     architecture, read = _source(settings)
     model = create_vit(architecture, image_size)  # before reading: a wrong size is told before a download
-    weights = read()
-    load_weights(model, weights, settings.name)
-    return FrozenViT(model, settings.name, fingerprint_of(weights, architecture))
+    return _filled(model, read(), settings.name, architecture)
+
+
+def backbone_from(weights: dict[str, Tensor], name: str, image_size: int) -> FrozenViT:
+    """The frozen backbone of weights that are here already, such as those in a checkpoint; ``name`` is for messages."""
+    architecture = _architecture_of_file(BackboneSettings(name=name), weights)
+    return _filled(create_vit(architecture, image_size), weights, name, architecture)
+
+
+def _filled(model: Any, weights: dict[str, Tensor], name: str, architecture: str) -> FrozenViT:
+    load_weights(model, weights, name)
+    return FrozenViT(model, name, fingerprint_of(weights, architecture))
 
 
 def create_vit(architecture: str, image_size: int) -> Any:

@@ -56,7 +56,7 @@ def is_weights_file(name: str) -> bool:
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors in a weights file under the ViT's own names; no code in the file is ever run."""
-    content = _read(path)
+    content: Mapping[Any, Any] = read_file(path)
     while inner := next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), None):
         content = inner
     weights = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
@@ -69,7 +69,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
 
 
-def _read(path: Path) -> Mapping[Any, Any]:
+def read_file(path: Path) -> Mapping[Any, Any]:
     """Whatever mapping the file holds. Strangers' bytes raise anything, so anything is caught."""
     if not os.path.isfile(path):
         found = "is a folder" if os.path.isdir(path) else "does not exist"
@@ -81,7 +81,7 @@ def _read(path: Path) -> Mapping[Any, Any]:
             return load_file(path)
         import torch
 
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.serialization.safe_globals(_numbers_of_numpy()):
             warnings.simplefilter("ignore")  # of torch, on pickles that it is about to refuse
             content = torch.load(path, map_location="cpu", weights_only=True)
     except PermissionError:
@@ -97,9 +97,20 @@ def _read(path: Path) -> Mapping[Any, Any]:
     return content
 
 
+def _numbers_of_numpy() -> list[Any]:
+    """What a score that NumPy computed is pickled with: data, no code. Training programs put it beside the weights."""
+    import numpy
+
+    scalar = numpy.float64(0).__reduce__()[0]
+    types = [type(numpy.dtype(name)) for name in ("float64", "float32", "int64", "int32", "bool")]
+    return [numpy.dtype, *types, *((scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core"))]
+
+
 def infer_architecture(weights: Mapping[str, Tensor]) -> str | None:
     """The timm name of the model that weights were saved from, or None where they fit none that is known."""
-    first = next(value for key, value in weights.items() if key.endswith((FIRST_LAYER, CLIP_FIRST_LAYER)))
+    first = next((value for key, value in weights.items() if key.endswith((FIRST_LAYER, CLIP_FIRST_LAYER))), None)
+    if first is None:
+        return None
     return ARCHITECTURES.get((_family(weights), first.shape[0], first.shape[-1]))  # of (E, 3, p, p)
 
 

@@ -22,6 +22,7 @@ VERBS = {
     "evaluate": "Verbs",
     "report": "Verbs",
     "export": "Verbs",
+    "import": "Verbs",
     "show": "Verbs",
     "push": "Verbs",
     "bench": "Verbs",

@@ -22,9 +22,12 @@ def load_model(folder: str | Path, image_size: int | None = None) -> MPAE:
     weights = run.load_weights()
     config = run.config()
     size = image_size or config.data.image_size
-    backbone = build_backbone(config.backbone, size)  # tells a size that is no multiple of the patch
+    settings = config.backbone
+    if settings.name == run.backbone_file.name:  # an imported model carries its backbone, wherever the folder lies
+        settings = settings.model_copy(update={"name": str(run.backbone_file)})
+    backbone = build_backbone(settings, size)  # tells a size that is no multiple of the patch
     trained_with = run.content().get("backbone_fingerprint")
-    if backbone.fingerprint != trained_with:
+    if trained_with not in (None, backbone.fingerprint):
         log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
                     config.backbone.name, run)
     model = build_model(config, backbone)
