@@ -11,11 +11,14 @@ import huggingface_hub
 import numpy as np
 import pytest
 import yaml
+from miniatures import write_cub
 from pictures import draw_photo
 from tiny_run import SETTINGS, make_run, make_tiny_run
 
 import mpae
 from mpae import hub
+from mpae.cli.evaluate import evaluate
+from mpae.cli.report import report
 from mpae.config import resolve
 from mpae.errors import MPAEError
 from mpae.run import Run
@@ -80,7 +83,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Run:
     settings = SETTINGS | {"data.image_size": 56, "model.num_parts": 5, "backbone.name": "bundled",
                            "data.root": "/home/ada/photos", "cache.folder": "/home/ada/.cache"}
     run = make_run(folder, resolve("laptop", None, settings))
-    run.log({"step": 40, "total": 3.5})
+    run.log({"step": 40, "minutes": 1.5, "total": 3.5})
     run.log({"evaluation": "cub", "split": "test", "nmi": 11.0, "ari": 7.0, "nme": None})
     run.log({"evaluation": "cub", "split": "test", "nmi": 61.234, "ari": 40.5, "nme": None})
     run.previews.mkdir()
@@ -238,3 +241,34 @@ def test_a_repository_of_something_else_is_told(server: FolderHub) -> None:
     (commit / "README.md").write_text(json.dumps({}))
     with pytest.raises(MPAEError, match="'ada/bert' on the Hugging Face Hub is not a run of mpae"):
         mpae.load("ada/bert")
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_report_of_a_run_on_the_hub(server: FolderHub, trained: Run, photos: Path, tmp_path: Path,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.push(trained.folder, "ada/birds")
+    monkeypatch.chdir(tmp_path)
+    before = files_below(hub.run_folder("ada/birds"))
+    with pytest.raises(MPAEError, match="its training images are not; add --images DIR"):
+        report(Path("hf://ada/birds"), quiet=True)
+    report(Path("hf://ada/birds@v1"), images=photos, against=trained.folder, limit=2, quiet=True)
+    assert (tmp_path / "birds-report" / "index.html").is_file()
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "thesis.tex").write_text("mine")
+    with pytest.raises(MPAEError, match="is not a report of mpae"):
+        report(Path("hf://ada/birds"), images=photos, out_folder=tmp_path / "thesis", quiet=True)
+    assert files_below(hub.run_folder("ada/birds")) == before  # a copy of what is on the Hub stays one
+
+
+def test_the_evaluation_of_a_run_on_the_hub(server: FolderHub, trained: Run, tmp_path: Path) -> None:
+    hub.push(trained.folder, "ada/birds")
+    before = files_below(hub.run_folder("ada/birds"))
+    root = write_cub(tmp_path / "CUB").root
+    evaluate(Path("hf://ada/birds"), dataset="cub", root_folder=root, limit=2, nme=False, workers=0,
+             json_file=tmp_path / "figures.json", quiet=True)
+    assert json.loads((tmp_path / "figures.json").read_text())["weights"] == trained.weights_digest()
+    assert len((tmp_path / "figures.csv").read_text().splitlines()) == 3
+    assert files_below(hub.run_folder("ada/birds")) == before

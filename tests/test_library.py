@@ -41,7 +41,8 @@ def test_examples_of_the_docstrings_run(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "photos").mkdir()
     draw_photo(0).save(tmp_path / "photos" / "heron.jpg")
     monkeypatch.chdir(tmp_path)
-    result = doctest.testmod(library, optionflags=doctest.ELLIPSIS)
+    tiny = tiny_settings(tmp_path)
+    result = doctest.testmod(library, optionflags=doctest.ELLIPSIS, extraglobs={"tiny": tiny})
     assert result.attempted >= 15
     assert result.failed == 0
 
@@ -122,7 +123,8 @@ def test_fits_inside_a_pipeline_and_is_copied_by_scikit_learn(photos: Path, tmp_
     pipeline = make_pipeline(clone(original), LogisticRegression())
     pipeline.fit(images, [0, 1] * 4)
     fitted = pipeline[0]
-    assert fitted.get_params() == {"parts": 2, "preset": "laptop", "out": None, "settings": settings}
+    assert fitted.get_params() == {"parts": 2, "preset": "laptop", "out": None, "settings": settings,
+                                   "device": "auto"}
     assert fitted.run_.config().data.root is None
     assert pipeline.predict(images).shape == (8,)
     folder = fitted.run_.folder
@@ -166,6 +168,8 @@ def test_saves_a_run_folder(model: PartDiscovery, run: Run, tmp_path: Path) -> N
 
 
 def test_mistakes_get_a_sentence(model: PartDiscovery, photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(MPAEError, match="Unknown device 'tpu'"):
+        mpae.load(model.run_.folder, device="tpu")
     with pytest.raises(NotFittedError, match=r"call fit\(images\)"):
         PartDiscovery().transform([draw_photo(0)])
     with pytest.raises(NotFittedError):

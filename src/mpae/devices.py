@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from mpae.errors import MPAEError
@@ -26,3 +28,12 @@ def choose_device(name: str = "auto") -> torch.device:
         found = ", ".join(device for device, usable in there.items() if usable)
         raise MPAEError(f"There is no device '{name}' here that torch can use; choose auto or one of: {found}.")
     return torch.device(name)
+
+
+def place_on(model: Any, device: torch.device | str | None) -> torch.device:
+    """Move a model there; without a device, find out where it is. What has no weights is on the CPU."""
+    if not isinstance(model, torch.nn.Module):
+        return torch.device(device or "cpu")
+    if device is not None:
+        model.to(device)
+    return next((parameter.device for parameter in model.parameters()), torch.device(device or "cpu"))

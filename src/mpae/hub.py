@@ -66,6 +66,11 @@ def run_folder(where: str | os.PathLike[str], revision: str | None = None) -> Pa
     return Path(text)
 
 
+def is_on_hub(where: str | os.PathLike[str]) -> bool:
+    """Whether this is an address of the Hub, ``hf://user/name``: a run to read, not to write to."""
+    return ADDRESS.fullmatch(os.fspath(where)) is not None
+
+
 def download(repo_id: str, revision: str | None = None) -> Path:
     """The run folder of a repository, from the local cache where it is there already."""
     from huggingface_hub import snapshot_download

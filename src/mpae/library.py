@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from mpae.config import default_preset, differences, resolve
 from mpae.data.sources.in_memory import ImageLike, InMemoryImages, is_one_image, iterate_pictures
+from mpae.devices import choose_device
 from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
 from mpae.hub import run_folder
@@ -30,13 +31,19 @@ NEEDED = ("config.yaml", "model.safetensors")  # what a pickle carries of the ru
 
 
 class PartDiscovery(TransformerMixin, BaseEstimator):
-    """Finds the parts of things in images that nobody has labelled.
+    """Finds the parts of things in images that nobody has labelled: a scikit-learn transformer.
 
     Args:
-        parts: K, the number of parts; the background is not counted.
-        preset: ``laptop`` or ``paper``; if not given, the one that suits this machine.
-        out: the run folder that ``fit`` makes; a temporary one, which goes with this object, if not given.
-        settings: any of the settings that ``mpae settings`` lists, for example ``{"training.epochs": 20}``.
+        parts: int, K, the number of parts; the background is not counted.
+        preset: ``"laptop"`` or ``"paper"``; None is the one that suits this machine.
+        out: path of the run folder that `fit` makes; None is a temporary one, which goes with this object.
+        settings: dict, any of the settings that ``mpae settings`` lists, for example ``{"training.epochs": 20}``.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``, where it trains and predicts; ``"auto"`` is a GPU by
+            CUDA where there is one, else the CPU.
+
+    Attributes:
+        run_: `mpae.run.Run`, the run folder of the fitted model; ``run_.folder`` is its path.
+        model_: `mpae.model.MPAE`, a torch module in evaluation mode, on the device where it predicts.
 
     >>> from mpae import PartDiscovery
     >>> model = PartDiscovery.load("runs/birds")  # or PartDiscovery(parts=8).fit("photos/")
@@ -49,13 +56,13 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
     (3, 32)
     """
 
-    run_: Run  # of the fitted model
-    model_: Any  # an MPAE on the device where it predicts
+    run_: Run
+    model_: Any
 
     def __init__(self, parts: int = 8, preset: str | None = None, out: str | os.PathLike[str] | None = None,
-                 settings: Mapping[str, Any] | None = None):
-        # scikit-learn copies estimators by these four, so they are kept just as they were given.
-        self.parts, self.preset, self.out, self.settings = parts, preset, out, settings
+                 settings: Mapping[str, Any] | None = None, device: str = "auto"):
+        # scikit-learn copies estimators by these five, so they are kept as they are.
+        self.parts, self.preset, self.out, self.settings, self.device = parts, preset, out, settings, device
 
     # -- from images, from a folder, from the Hub, and back
 
@@ -67,7 +74,17 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
             images: a folder, sub-folders included; or paths, Pillow images, arrays (H, W, 3) or (H, W) of uint8
                 or of floats in [0, 1], or tensors (3, H, W) likewise.
             y: not looked at; a scikit-learn pipeline passes it.
-            out: the run folder to make, instead of the one given to the constructor.
+            out: path of the run folder to make, instead of the constructor's.
+        Returns:
+            This object, fitted. Ctrl-C ends the training early and keeps what was learned so far.
+        Raises:
+            MPAEError: what is wrong with the images or settings, in one sentence; nothing was written.
+
+        >>> quick = {**tiny, "training.max_steps": 1}  # settings of a tiny model, for this example
+        >>> photos = [np.full((64, 64, 3), 40 * shade, dtype=np.uint8) for shade in range(6)]
+        >>> model = PartDiscovery(parts=2, preset="laptop", settings=quick).fit(photos)
+        >>> model.predict(photos[3]).num_parts
+        2
         """
         from mpae.data.catalogue import open_images
         from mpae.training.fit import fit
@@ -77,7 +94,9 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         is_folder = isinstance(images, (str, os.PathLike))
         if is_one_image(images) and not is_folder:
             raise MPAEError("Training needs at least 2 images and one was given; pass a folder, or a list of images.")
-        chosen: dict[str, Any] = {**(self.settings or {}), "model.num_parts": self.parts, "data.dataset": "folder",
+        where = {} if self.device == "auto" else {"training.accelerator": self.device}
+        chosen: dict[str, Any] = {**(self.settings or {}), **where, "model.num_parts": self.parts,
+                                  "data.dataset": "folder",
                                   "data.root": os.fspath(images) if is_folder else None}  # type: ignore[arg-type]
         config = resolve(self.preset or default_preset(), None, chosen)
         source = open_images(config.data) if is_folder else InMemoryImages(images)  # type: ignore[arg-type]
@@ -89,13 +108,19 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         return self._use(Run.open(folder))
 
     @classmethod
-    def load(cls, folder: str | os.PathLike[str], *, revision: str | None = None) -> PartDiscovery:
+    def load(cls, folder: str | os.PathLike[str], *, revision: str | None = None,
+             device: str = "auto") -> PartDiscovery:
         """A fitted model from a run folder, or from the Hugging Face Hub by its ``user/name``.
 
         Args:
-            folder: a run folder here; if there is none and it reads ``user/name``, that model on the Hub;
+            folder: path of a run folder here; if there is none and it reads ``user/name``, that model on the Hub;
                 ``hf://user/name`` is the Hub in any case.
-            revision: branch, tag or commit on the Hub.
+            revision: str, branch, tag or commit on the Hub.
+            device: where it predicts, as in the constructor.
+        Returns:
+            A fitted `PartDiscovery` whose ``parts`` and ``settings`` are those of the run.
+        Raises:
+            MPAEError: there is no such run, or its files are damaged.
 
         >>> PartDiscovery.load("runs/birds").parts
         3
@@ -104,10 +129,13 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         config = run.config()
         settings = {name: value for name, _, value in differences(resolve("paper"), config)
                     if name not in ("model.num_parts", "data.dataset", "data.root")}
-        return cls(config.model.num_parts, "paper", settings=settings)._use(run)
+        return cls(config.model.num_parts, "paper", settings=settings, device=device)._use(run)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Keep the run folder of this model, for `load` and for the command ``mpae``.
+
+        Args:
+            folder: path of a folder that does not exist yet, or is empty.
 
         >>> PartDiscovery.load("runs/birds").save("runs/copy")
         >>> PartDiscovery.load("runs/copy").parts
@@ -143,8 +171,15 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         Args:
             images: a path, a Pillow image, an array (H, W, 3) or (H, W), a tensor (3, H, W); or an iterable of
                 these, or a folder.
-            probabilities: also give the probability of each part for every pixel, ``(K+1, H, W)``.
-            flip: average over the image and its mirror image, which takes twice the time.
+            probabilities: bool, also give the probability of each part for every pixel, ``(K+1, H, W)``.
+            flip: bool, average over the image and its mirror image, which takes twice the time.
+        Returns:
+            `mpae.prediction.parts.Parts` for one image, a list of them for several, in their order: ``name``,
+            ``mask`` (H, W) uint8, ``present`` (a list of `Part`: index, name, area, share, centre, box, confidence),
+            ``descriptors`` (K, C) float32, and ``probabilities`` (K+1, H, W), background last, or None.
+        Raises:
+            MPAEError: a file that cannot be read as an image.
+            sklearn.exceptions.NotFittedError: before `fit` and `load`.
 
         >>> model = PartDiscovery.load("runs/birds")
         >>> photo = np.full((40, 60, 3), 0.5)
@@ -162,6 +197,11 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         Each part has C+1 numbers in a row: 1 where the image shows it, and its descriptor scaled to length 1.
         All of them are 0 where the image does not show it.
 
+        Args:
+            images: as for `predict`; one image is a batch of one.
+        Returns:
+            A float32 array with a row for each image; `get_feature_names_out` names its columns.
+
         >>> PartDiscovery.load("runs/birds").transform("photos/").shape  # 3 parts, descriptors of 32 numbers
         (1, 99)
         """
@@ -171,7 +211,16 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         return np.stack(rows)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """What each number of `transform` is: ``part-01``, ``part-01-000``, ``part-01-001``, ..."""
+        """What each number of `transform` is: ``part-01``, ``part-01-000``, ``part-01-001``, ...
+
+        Args:
+            input_features: not looked at; a scikit-learn pipeline passes it.
+        Returns:
+            An array of K·(C+1) strings.
+
+        >>> PartDiscovery.load("runs/birds").get_feature_names_out()[[0, 1, 33]].tolist()
+        ['part-01', 'part-01-000', 'part-02']
+        """
         self._check_fitted()
         parts, dim = self.model_.num_parts, self.run_.config().model.dim
         return np.array([name for index in range(1, parts + 1) for name in (
@@ -181,13 +230,11 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
 
     def _predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Iterator[Parts]:
         self._check_fitted()
-        predictor = PartPredictor(self.model_, flip=flip, device=self.model_.mean.device)
+        predictor = PartPredictor(self.model_, flip=flip)
         return predictor.predict(iterate_pictures(images), with_probabilities=probabilities)
 
     def _use(self, run: Run) -> PartDiscovery:
-        import torch
-
-        self.model_ = load_model(run.folder).to("cuda" if torch.cuda.is_available() else "cpu")
+        self.model_ = load_model(run.folder).to(choose_device(self.device))
         self.run_ = run
         return self
 
@@ -225,14 +272,14 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
             self._use(Run.open(folder))
 
 
-def load(folder: str | os.PathLike[str], *, revision: str | None = None) -> PartDiscovery:
-    """A fitted model from a run folder or from the Hugging Face Hub: `PartDiscovery.load`.
+def load(folder: str | os.PathLike[str], *, revision: str | None = None, device: str = "auto") -> PartDiscovery:
+    """A fitted model from a run folder or from the Hugging Face Hub: `PartDiscovery.load`, with the same arguments.
 
     >>> import mpae
     >>> mpae.load("runs/birds").parts
     3
     """
-    return PartDiscovery.load(folder, revision=revision)
+    return PartDiscovery.load(folder, revision=revision, device=device)
 
 
 def part_vector(parts: Parts) -> np.ndarray:

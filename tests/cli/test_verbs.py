@@ -8,9 +8,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from pictures import draw_photo
+from tiny_run import make_tiny_run
 
 from mpae import cli
 from mpae.cli.app import VERBS
+from mpae.cli.evaluate import evaluate
+from mpae.cli.export import export
+from mpae.cli.predict import predict
+from mpae.cli.report import report
+from mpae.cli.show import show
+from mpae.errors import MPAEError
 
 Command = Callable[..., subprocess.CompletedProcess]
 HELPERS = {"__init__", "__main__", "app", "console", "flags", "progress", "settings_flags"}
@@ -49,3 +58,29 @@ def test_a_mistake_on_the_command_line_is_one_sentence(mpae: Command, words: tup
     assert expected in done.stderr
     assert done.stderr.startswith("mpae: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("verb", [
+    lambda run, photo: predict(run, photo, photo.parent / "out", device="cuda"),
+    lambda run, photo: evaluate(run, dataset="synthetic", device="cuda"),
+    lambda run, photo: report(run, device="cuda"),
+    lambda run, photo: show(run, photo, device="cuda"),
+    lambda run, photo: export(run, photo.with_suffix(".onnx"), device="cuda"),
+], ids=["predict", "evaluate", "report", "show", "export"])
+def test_a_device_that_is_not_there_is_told_before_anything_is_done(
+        tmp_path: Path, verb: Callable[[Path, Path], None]) -> None:
+    run = make_tiny_run(tmp_path / "run")
+    draw_photo(0).save(tmp_path / "photo.jpg")
+    before = sorted(path.name for path in tmp_path.rglob("*"))
+    with pytest.raises(MPAEError, match="There is no device 'cuda' here that torch can use; choose auto"):
+        verb(run.folder, tmp_path / "photo.jpg")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == before
+
+
+def test_an_unknown_device_and_int8_away_from_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MPAEError, match="Unknown device 'tpu'; choose one of: auto, cpu, cuda, mps"):
+        predict(tmp_path, tmp_path, tmp_path / "out", device="tpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(MPAEError, match="--int8 is arithmetic for CPUs"):
+        predict(tmp_path, tmp_path, tmp_path / "out", int8=True, device="cuda")

@@ -15,7 +15,7 @@ from mpae.model.protocol import PartMaps
 from mpae.prediction import outputs
 from mpae.prediction.journal import Journal, JournalWriter
 from mpae.prediction.masks import probabilities
-from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Found, Output
+from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted
 from mpae.prediction.predictor import predict_folder
 
 LOGITS = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
@@ -23,9 +23,9 @@ MASK = np.array([[0, 1, 2], [3, 3, 0]], dtype=np.uint8)
 
 
 def found(mask: np.ndarray = MASK, num_parts: int = 3, logits: np.ndarray = LOGITS,
-          size: tuple[int, int] = (3, 2)) -> Found:
+          size: tuple[int, int] = (3, 2)) -> Predicted:
     logits = logits if len(logits) == num_parts + 1 else np.zeros((num_parts + 1, 1, 1), np.float32)
-    return Found(size, logits, mask, [], np.zeros((num_parts, 5)), np.zeros((num_parts, 2)),
+    return Predicted(size, logits, mask, [], np.zeros((num_parts, 5)), np.zeros((num_parts, 2)),
                  np.zeros((20, 30, 3), np.uint8))
 
 

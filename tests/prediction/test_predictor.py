@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import json
 import os
@@ -295,3 +296,26 @@ def test_writing_never_runs_far_behind_the_network(tmp_path, monkeypatch):
     monkeypatch.setattr(predict, "segment", lambda *a: (ahead.append(model.images - len(ahead)), segment(*a))[1])
     predict_folder(model, FolderImages(tmp_path / "photos"), tmp_path / "out", run="abc", batch_size=2)
     assert max(ahead) <= 3 * 2 + (os.cpu_count() or 1)
+
+
+class Located(torch.nn.Module):
+    """Says where its images are; nothing is computed on the device."""
+
+    num_parts, image_size = 2, 4
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.devices: list[tuple[str, str]] = []
+
+    def describe(self, images: torch.Tensor) -> PartMaps:
+        self.devices.append((images.device.type, self.weight.device.type))
+        return PartMaps(torch.zeros(len(images), 3, 1, 1), torch.zeros(len(images), 3, 5))
+
+
+@pytest.mark.parametrize(("device", "expected"), [("meta", "meta"), ("cpu", "cpu"), (None, "cpu")])
+def test_model_and_images_are_on_the_device_that_was_asked_for(device: str | None, expected: str) -> None:
+    model = Located()
+    with contextlib.suppress(NotImplementedError):  # nothing comes back from the device "meta"
+        PartPredictor(model, device=device).describe(np.zeros((2, 4, 4, 3), np.uint8))  # type: ignore[arg-type]
+    assert set(model.devices) == {(expected, expected)}

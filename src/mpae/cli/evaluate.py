@@ -11,7 +11,7 @@ from rich.table import Table
 
 from mpae.baselines import BASELINES
 from mpae.cli.console import messages, results
-from mpae.cli.flags import BatchSize, ImageSize, Quiet, Workers
+from mpae.cli.flags import BatchSize, Device, ImageSize, Quiet, Workers
 from mpae.cli.progress import image_progress
 from mpae.errors import MPAEError
 
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run_folder: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`")] = None,
+    run_folder: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`, or "
+                                                      "hf://user/name")] = None,
     *,
     dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")],
     root_folder: Annotated[Path | None, typer.Option("--root", help="folder of the downloaded benchmark")] = None,
     split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
     json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file; "
-                                              "of a baseline also one row an image, beside it as .csv")] = None,
+                          "of a baseline or a run on the Hub also one row an image, beside it as .csv")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,
@@ -35,6 +36,7 @@ def evaluate(
     image_size: ImageSize = None,
     baseline: Annotated[str | None, typer.Option(help=f"instead of a run: {', '.join(BASELINES)}")] = None,
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline")] = None,
+    device: Device = "auto",
     batch_size: BatchSize = 32,
     workers: Workers = 2,
     cache: Annotated[bool, typer.Option("--cache/--no-cache", help="keep frozen features for the next "
@@ -42,7 +44,9 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """NMI, ARI, NME, foreground IoU and more on a benchmark, beside the paper's figures."""
+    from mpae import hub
     from mpae.data.catalogue import find_dataset, open_annotated
+    from mpae.devices import choose_device
     from mpae.distributed import process_group
     from mpae.evaluation import evaluate, result, systems
     from mpae.run import Run
@@ -53,7 +57,8 @@ def evaluate(
                         f"{', '.join(BASELINES)}.")
     if nme_images and not nme:
         raise MPAEError("--nme-images says how the NME is made, and --no-nme that none is; leave out one of them.")
-    run = Run.open(run_folder) if run_folder else None
+    where = choose_device(device)
+    run = Run.open(hub.run_folder(run_folder)) if run_folder else None
     settings = systems.data_settings(run, dataset, root_folder, image_size)
     fit_split = find_dataset(dataset).fit_split if nme else None
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
@@ -64,10 +69,10 @@ def evaluate(
         if cache:
             model.backbone = systems.keep_features(model.backbone)
         found = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
-                                  limit=limit, fit_limit=nme_images or limit, progress=progress)
+                                  limit=limit, fit_limit=nme_images or limit, device=where, progress=progress)
     if not first:
         return
-    title = f"{run or baseline} on {dataset}, {split} split, K = {model.num_parts}"
+    title = f"{run_folder or baseline} on {dataset}, {split} split, K = {model.num_parts}"
     out.print(figures_table(found, title, dataset, model.num_parts))
     share = 100 * found.model_seconds / found.seconds
     out.print(f"{found.seconds:.0f} s, {share:.0f} % of them in the model; {len(found.skipped)} images skipped.",
@@ -77,10 +82,10 @@ def evaluate(
               "weights": run.weights_digest() if run else None}
     if json_file is not None:
         result.write_figures(json_file, record, found)
-    if run is not None:
+    if run is not None and not hub.is_on_hub(run_folder or ""):
         folder = result.keep_evaluation(run, record, found)
         out.print(f"One row an image, and parts against annotated parts: {folder}", highlight=False)
-    elif json_file is not None:  # a baseline has no folder of its own
+    elif json_file is not None:  # a baseline has no folder of its own, and that of the Hub is a copy
         found.write_rows(json_file.with_suffix(".csv"))
 
 

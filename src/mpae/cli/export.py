@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import Overwrite, Quiet, RunFolder
+from mpae.cli.flags import Device, Overwrite, Quiet, RunFolder
 from mpae.errors import MPAEError
 
 
@@ -16,10 +16,12 @@ def export(
     run: RunFolder,
     file: Annotated[Path, typer.Argument(metavar="FILE.onnx", help="the file to write")],
     int8: Annotated[bool, typer.Option("--int8", help="8-bit weights: a quarter of the size, not exact")] = False,
+    device: Device = "auto",
     overwrite: Overwrite = False,
     quiet: Quiet = False,
 ) -> None:
     """Write backbone and PartFormer as one ONNX graph, checked against ours with ONNX Runtime."""
+    from mpae.devices import choose_device
     from mpae.export.onnx import export_onnx
     from mpae.hub import run_folder
     from mpae.model.load import load_model
@@ -31,7 +33,7 @@ def export(
         raise MPAEError(f"'{file}' is a folder; give the name of a file.")
     if file.exists() and not overwrite:
         raise MPAEError(f"'{file}' exists already; replace it with --overwrite, or choose another name.")
-    done = export_onnx(load_model(run_folder(run)), file, int8=int8)
+    done = export_onnx(load_model(run_folder(run)).to(choose_device(device)), file, int8=int8)
     out = results(quiet)
     out.print(f"Wrote {done.file} ({done.megabytes:.0f} MB).", highlight=False, soft_wrap=True)
     out.print(f"ONNX Runtime gives the labels of mpae on {done.exact_agreement:.3%} of pixels.", highlight=False)

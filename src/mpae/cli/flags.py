@@ -14,4 +14,6 @@ ImageSize = Annotated[int | None, typer.Option(
     "--image-size", min=14, max=4096,
     help="side at which the backbone sees images, if not that of training; larger is finer and slower")]
 BatchSize = Annotated[int, typer.Option(min=1, help="images that go through the model together")]
+Device = Annotated[str, typer.Option(help="where the model runs: auto, cpu, cuda or mps; auto is a GPU by CUDA "
+                                     "where there is one")]
 Workers = Annotated[int, typer.Option(min=0, help="processes that decode images")]

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import BatchSize, ImageSize, Overwrite, Quiet, RunFolder, Workers
+from mpae.cli.flags import BatchSize, Device, ImageSize, Overwrite, Quiet, RunFolder, Workers
 from mpae.cli.progress import image_progress
 from mpae.errors import MPAEError
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS
@@ -23,6 +23,7 @@ def predict(
     image_size: ImageSize = None,
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
+    device: Device = "auto",
     batch_size: BatchSize = 16,
     workers: Workers = 2,
     overwrite: Overwrite = False,
@@ -30,13 +31,16 @@ def predict(
 ) -> None:
     """Masks, overlays, tables and COCO annotations of the parts in images; a second call goes on."""
     from mpae.data.sources.folder import images_at
+    from mpae.devices import choose_device
     from mpae.distributed import process_group
     from mpae.hub import run_folder
     from mpae.model.load import load_model
     from mpae.prediction.predictor import predict_folder
     from mpae.run import Run
 
-    console = messages(quiet)
+    console, where = messages(quiet), choose_device("cpu" if int8 and device == "auto" else device)
+    if int8 and where.type != "cpu":
+        raise MPAEError(f"--int8 is arithmetic for CPUs; leave it out, or --device {device}.")
     source = images_at(images)  # a mistake in the folder is told before the model is loaded
     if images.is_dir() and out_folder.resolve().is_relative_to(images.resolve()):
         raise MPAEError(f"--out '{out_folder}' lies inside '{images}', where its masks would be taken for photos; "
@@ -52,7 +56,8 @@ def predict(
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
                               run_folder=str(folder.resolve()),
                               write=[kind.strip() for kind in write.split(",") if kind.strip()], flip=flip,
-                              batch_size=batch_size, workers=workers, overwrite=overwrite, progress=progress)
+                              device=where, batch_size=batch_size, workers=workers, overwrite=overwrite,
+                              progress=progress)
     if not done.images:
         reason = done.skipped[0][1] if done.skipped else "none found"
         raise MPAEError(f"None of the {len(source)} images in '{images}' can be read (the first: {reason}).")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import Quiet, RunFolder
+from mpae.cli.flags import Device, Quiet, RunFolder
 from mpae.cli.progress import image_progress
 
 
@@ -16,19 +16,30 @@ def report(
     run: RunFolder,
     images: Annotated[Path | None, typer.Option(help="a folder of images; else those of its training")] = None,
     against: Annotated[Path | None, typer.Option(metavar="RUN2", help="another run to compare with")] = None,
+    out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="the folder of the page; RUN/report, or "
+                          "NAME-report here for a run on the Hub")] = None,
     limit: Annotated[int, typer.Option(min=1, help="how many images to look at")] = 200,
+    device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
     """Write RUN/report/index.html: figures, every part, presence, restorations, attention, training."""
     from mpae.data.catalogue import open_images
     from mpae.data.sources.folder import FolderImages
+    from mpae.devices import choose_device
+    from mpae.errors import MPAEError
+    from mpae.hub import is_on_hub, run_folder
     from mpae.report.write import write_report
     from mpae.run import Run
 
     console = messages(quiet)
-    shown = Run.open(run)
-    other = Run.open(against) if against else None
+    where, shown = choose_device(device), Run.open(run_folder(run))
+    other = Run.open(run_folder(against)) if against else None
+    if is_on_hub(run):
+        if images is None:
+            raise MPAEError(f"'{run}' is on the Hub, and its training images are not; add --images DIR.")
+        out_folder = out_folder or Path(f"{run.name.partition('@')[0]}-report")
     source = FolderImages(images) if images else open_images(shown.config().data, "train")
     with image_progress(console) as progress:
-        page = write_report(shown, source, against=other, limit=limit, progress=progress)
+        page = write_report(shown, source, against=other, out=out_folder, limit=limit, device=where,
+                            progress=progress)
     results().print(f"The report is at {page}", highlight=False, soft_wrap=True)

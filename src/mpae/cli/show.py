@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import Quiet, RunFolder
+from mpae.cli.flags import Device, Quiet, RunFolder
 from mpae.errors import MPAEError
 
 if TYPE_CHECKING:
@@ -32,12 +32,14 @@ def show(
     out_file: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.png",
                                                   help="the picture to write; IMAGE-parts.png beside the image if "
                                                        "not given")] = None,
+    device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
     """A quick look at the parts of one image: here in the terminal, and as a PNG."""
     from PIL import Image
 
     from mpae.data.sources.in_memory import iterate_pictures
+    from mpae.devices import choose_device
     from mpae.drawing.overlay import overlay, viewing_size
     from mpae.hub import run_folder
     from mpae.model.load import load_model
@@ -49,7 +51,8 @@ def show(
     picture = next(iterate_pictures(image))
     file = out_file or png_file(image)
     check_replaceable(file)
-    parts = next(PartPredictor(load_model(run_folder(run))).predict([picture]))
+    predictor = PartPredictor(load_model(run_folder(run)), device=choose_device(device))
+    parts = next(predictor.predict([picture]))
     view = picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC)
     write_png(file, overlay(view, parts.mask))
     print_parts(results(quiet), picture.image, parts)

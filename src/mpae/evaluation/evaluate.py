@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import AnnotatedSource
 from mpae.data.sources.subsets import spread
+from mpae.devices import place_on
 from mpae.distributed import gather_items, rank_and_size
 from mpae.errors import MPAEError
 from mpae.evaluation.result import Evaluation
@@ -47,7 +48,7 @@ def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: Annotated
     Where torch.distributed runs, each process takes its share of the images and all return the same figures.
     """
     start = time.perf_counter()
-    reader = _Reader(model, batch_size, workers, _on_device(model, device), progress or _silent)
+    reader = _Reader(model, batch_size, workers, place_on(model, device), progress or _silent)
     metrics = make_metrics(Task(model.num_parts, source.keypoint_names, source.part_names, source.has_foreground))
     images: list[tuple[int, str, int, int]] = []
 
@@ -136,15 +137,6 @@ def image_rows(images: Iterable[tuple[int, str, int, int]],
         for number, row in rows.items():
             row.update(zip(each.columns, values.get(number, (None,) * len(each.columns)), strict=True))
     return list(rows.values())
-
-
-def _on_device(model: PartModel, device: torch.device | str | None) -> torch.device:
-    """Move the model there, or find out where it is."""
-    if not isinstance(model, nn.Module):
-        return torch.device(device or "cpu")
-    if device is not None:
-        model.to(device)
-    return next((parameter.device for parameter in model.parameters()), torch.device(device or "cpu"))
 
 
 def _silent(task: str, done: int, total: int) -> None:

@@ -86,7 +86,7 @@ def export_onnx(model: MPAE, file: Path, *, int8: bool = False) -> Exported:
 def write_graph(model: MPAE, file: Path) -> None:
     onnx = _require("onnx")
     size = model.image_size
-    example = torch.rand(2, 3, size, size)
+    example = torch.rand(2, 3, size, size, device=model.mean.device)
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("ignore")  # the tracer tells of every shape that it takes as given
         # The newer exporter (dynamo=True) gives the same graph and needs twenty times as long for it.
@@ -146,7 +146,7 @@ def agreement(model: MPAE, file: Path) -> float:
     session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     theirs = np.concatenate([session.run(["logits"], {INPUT: some})[0] for some in (images[:1], images[1:])])
     with torch.inference_mode():
-        ours = model.part_logits(torch.from_numpy(images))
+        ours = model.part_logits(torch.from_numpy(images).to(model.mean.device)).cpu()
     return float((labels(ours) == labels(torch.from_numpy(theirs))).float().mean())
 
 

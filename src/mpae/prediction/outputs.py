@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # `mpae --help` reads the registry: what draws and segments i
 
 
 @dataclass(frozen=True)
-class Found:
+class Predicted:
     """What prediction knows of one image when its files are written."""
 
     size: tuple[int, int]  # width and height
@@ -49,8 +49,8 @@ class Output:
     title: str
     default: bool = True
     shows: bool = False  # needs the image at a size to look at
-    image: Callable[[Path, Found], None] | None = None  # writes the file of one image
-    keep: Callable[[Found], Any] | None = None  # what `table` needs of one image: plain data, or numbers (K, n)
+    image: Callable[[Path, Predicted], None] | None = None  # writes the file of one image
+    keep: Callable[[Predicted], Any] | None = None  # what `table` needs of one image: plain data, or numbers (K, n)
     table: Callable[[Path, Journal, int], None] | None = None  # writes the file of all images; the number is K
 
     @property
@@ -62,7 +62,7 @@ class Output:
 # -- a file for each image
 
 
-def write_mask(path: Path, found: Found) -> None:
+def write_mask(path: Path, found: Predicted) -> None:
     """The labels as a PNG whose palette is the parts' colours."""
     from PIL import Image
 
@@ -73,7 +73,7 @@ def write_mask(path: Path, found: Found) -> None:
     write_atomically(path, lambda temporary: image.save(temporary, format="PNG"))
 
 
-def write_overlay(path: Path, found: Found) -> None:
+def write_overlay(path: Path, found: Predicted) -> None:
     from PIL import Image
 
     from mpae.drawing.overlay import overlay
@@ -83,7 +83,7 @@ def write_overlay(path: Path, found: Found) -> None:
     write_atomically(path, lambda temporary: picture.save(temporary, format="JPEG", quality=90))
 
 
-def write_probabilities(path: Path, found: Found) -> None:
+def write_probabilities(path: Path, found: Predicted) -> None:
     """`probabilities` (K+1, H, W) float16 in an .npz, made and written a few rows at a time."""
     from mpae.prediction.masks import InterpolatedLogits
 
@@ -138,7 +138,7 @@ def write_features(path: Path, journal: Journal, num_parts: int) -> None:
     write_atomically(path, write)
 
 
-def keep_coco(found: Found) -> dict[int, str]:
+def keep_coco(found: Predicted) -> dict[int, str]:
     from mpae.prediction.coco import encode_labels
 
     return encode_labels(found.mask)

@@ -24,6 +24,7 @@ from mpae.backbones.vit import FEW
 from mpae.data.augment import make_view
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource, Picture
+from mpae.devices import place_on
 from mpae.distributed import gather_items, on_first_process, rank_and_size
 from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
@@ -34,7 +35,7 @@ from mpae.prediction.folder import PredictionFolder
 from mpae.prediction.journal import Journal, JournalWriter, Record
 from mpae.prediction.masks import MAX_PARTS, probabilities, segment
 from mpae.prediction.output_paths import output_names
-from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Found, Output, choose_outputs
+from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted, choose_outputs
 from mpae.prediction.parts import Parts
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
@@ -51,12 +52,13 @@ class Described(NamedTuple):
 class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
-    def __init__(self, model: PartModel, *, flip: bool = False, device: torch.device | str = "cpu"):
-        """``flip`` averages the logits of the picture and of its mirror image; it takes twice the time."""
+    def __init__(self, model: PartModel, *, flip: bool = False, device: torch.device | str | None = None):
+        """``flip`` averages the logits of the picture and of its mirror image; it takes twice the time. The model
+        moves to the device; without one it stays where it is."""
         if model.num_parts > MAX_PARTS:
             raise MPAEError(f"The model has {model.num_parts} parts, and a mask has room for {MAX_PARTS}; "
                             f"train one with fewer.")
-        self.model, self.flip, self.device = model, flip, torch.device(device)
+        self.model, self.flip, self.device = model, flip, place_on(model, device)
 
     def predict(self, pictures: Iterable[Picture], *, batch_size: int = 16,
                 with_probabilities: bool = False) -> Iterator[Parts]:
@@ -102,8 +104,8 @@ class FolderPrediction:
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
-                   batch_size: int = 16, workers: int = 0, overwrite: bool = False, device: torch.device | str = "cpu",
-                   progress: Progress = lambda *_: None) -> FolderPrediction:
+                   batch_size: int = 16, workers: int = 0, overwrite: bool = False,
+                   device: torch.device | str | None = None, progress: Progress = lambda *_: None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
 
     Args:
@@ -111,6 +113,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         origin: where the images come from; likewise.
         run_folder: where the run lies; kept for those who look at the predictions later.
         write: what to write; `mpae.prediction.outputs` describes each.
+        device: where the model is moved and runs; where it is, if not given.
         workers: processes that read and decode ahead of the model.
         progress: called with "predict", images done by this call, and images it has to do.
 
@@ -197,7 +200,7 @@ class _Job:
         """Make and write the files of one image; returns what the tables need of it: plain data, and numbers."""
         file = self.files[sample.index]
         mask, present = segment(logits, sample.size)
-        found = Found(sample.size, logits, mask, present, descriptors, features, sample.shown)
+        found = Predicted(sample.size, logits, mask, present, descriptors, features, sample.shown)
         for output in self.outputs:
             if output.image:
                 output.image(self.folder.folder / output.path.format(file), found)

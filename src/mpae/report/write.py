@@ -15,6 +15,7 @@ from mpae import __version__
 from mpae.data.source import ImageSource
 from mpae.drawing.overlay import paint_parts
 from mpae.drawing.palette import part_name
+from mpae.errors import MPAEError
 from mpae.evaluation.result import final_evaluations
 from mpae.files import cannot_write, write_text
 from mpae.losses.objective import TITLES as LOSS_TITLES
@@ -31,30 +32,39 @@ TITLES = LOSS_TITLES | {"foreground_share": "share of pixels in parts", "parts_u
 
 
 def write_report(run: Run, source: ImageSource, *, model: MPAE | None = None, against: Run | None = None,
-                 limit: int = 200, device: torch.device | str = "cpu",
+                 out: Path | None = None, limit: int = 200, device: torch.device | str = "cpu",
                  progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
     """Write the report beside its place, then put it there; returns the page.
 
     Args:
         model: the run's, if at hand; it stays on its device. A model that is loaded here goes to `device`.
         against: another run, shown beside it.
+        out: the folder of the page, if not RUN/report.
         limit: how many images to look at.
     """
+    folder = out or run.report.parent
+    check_is_report(folder)
     mask_ratio = run.config().model.mask_ratio
     findings = examine(model or load_model(run.folder).to(device), source, limit, mask_ratio, progress)
     other = examine(load_model(against.folder).to(device), source, limit, mask_ratio, progress) if against else None
-    temporary = run.report.parent.with_name(".report.part")
+    temporary = folder.with_name(f".{folder.name}.part")
     try:
         shutil.rmtree(temporary, ignore_errors=True)
         content = Page(temporary, run, findings, against, other).content()
         write_text(temporary / "index.html", render(content))
-        shutil.rmtree(run.report.parent, ignore_errors=True)
-        temporary.rename(run.report.parent)
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
     except OSError as error:
-        raise cannot_write(run.report, error) from None
+        raise cannot_write(folder, error) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    return run.report
+    return folder / "index.html"
+
+
+def check_is_report(folder: Path) -> None:
+    """An earlier report is replaced, a folder with anything else in it is not."""
+    if folder.exists() and (not folder.is_dir() or {path.name for path in folder.iterdir()} - {"index.html", "images"}):
+        raise MPAEError(f"'{folder}' exists and is not a report of mpae; choose another folder.")
 
 
 def render(content: dict[str, Any]) -> str:
