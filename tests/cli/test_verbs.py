@@ -19,6 +19,7 @@ from mpae.cli.export import export
 from mpae.cli.predict import predict
 from mpae.cli.report import report
 from mpae.cli.show import show
+from mpae.config import all_settings
 from mpae.errors import MPAEError
 
 Command = Callable[..., subprocess.CompletedProcess]
@@ -84,3 +85,36 @@ def test_an_unknown_device_and_int8_away_from_the_cpu(tmp_path: Path, monkeypatc
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     with pytest.raises(MPAEError, match="--int8 is arithmetic for CPUs"):
         predict(tmp_path, tmp_path, tmp_path / "out", int8=True, device="cuda")
+
+
+def test_settings_say_where_each_value_is_from(mpae: Command, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("training:\n  decay: 0.5\n")
+    done = mpae("settings", "--preset", "paper", "--dataset", "cub", "--config", tmp_path / "mine.yaml",
+                "--set", "model.num_parts=5")
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line and not line.startswith(" ")}
+    assert {name for name, _ in all_settings()} <= set(rows)
+    for name, value, origin in (("data.image_size", "448", "preset paper on cub"),
+                                ("backbone.name", "dinov2-vitb14-reg", "preset paper"),
+                                ("model.num_parts", "5", "command line"), ("model.dim", "256", "default"),
+                                ("training.decay", "0.5", " mine.yaml ")):
+        assert f" {value} " in rows[name]
+        assert origin in rows[name]
+    wrong = mpae("settings", "--preset", "papr")
+    assert wrong.returncode == 2
+    assert "Unknown preset 'papr'" in wrong.stderr
+
+
+def test_a_dry_run_says_what_would_be_trained_and_writes_nothing(mpae: Command, photos: Path, tmp_path: Path) -> None:
+    words = ("fit", photos, "--out", tmp_path / "run", "--preset", "laptop", "--epochs", "3", "--dry-run")
+    done = mpae(*words)
+    assert done.returncode == 0, done.stderr
+    assert "8 images found, 3 steps of 8 images on cpu" in done.stdout
+    rows = {line.split()[0]: " ".join(line.split()) for line in done.stdout.splitlines() if line.split()}
+    assert rows["training.epochs"].startswith("training.epochs 3 command line")
+    assert rows["loss.border"].startswith("loss.border 2.0 preset laptop")
+    assert "there are 8 images" in rows["training.batch_size"]
+    assert "model.dim" not in rows
+    assert not (tmp_path / "run").exists()
+    make_tiny_run(tmp_path / "run")
+    assert "holds a run already" in mpae(*words).stderr

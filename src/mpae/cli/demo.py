@@ -53,7 +53,7 @@ def demo(
     model = result.model
     with image_progress(console) as progress:
         clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size), training, PARTS,
-                                  model.image_size, max_images=100)
+                                  model.image_size, max_images=100, progress=progress)
         clusters.backbone = model.backbone  # type: ignore[assignment]  # it has kept its features
         learned: dict[str, Any] = {"k-means": clusters, "MPAE": model}
         systems = {"chance": Chance(PARTS, model.image_size)} | learned

@@ -9,6 +9,7 @@ import typer
 
 from mpae.cli.console import messages, results
 from mpae.cli.flags import Device, Overwrite, Quiet, RunFolder
+from mpae.cli.progress import busy
 from mpae.errors import MPAEError
 
 
@@ -26,14 +27,17 @@ def export(
     from mpae.hub import run_folder
     from mpae.model.load import load_model
 
-    messages(quiet)
+    console = messages(quiet)
     if file.suffix.lower() != ".onnx":
         raise MPAEError(f"'{file}' does not end in .onnx, the only format that mpae exports to.")
     if file.is_dir():
         raise MPAEError(f"'{file}' is a folder; give the name of a file.")
     if file.exists() and not overwrite:
         raise MPAEError(f"'{file}' exists already; replace it with --overwrite, or choose another name.")
-    done = export_onnx(load_model(run_folder(run)).to(choose_device(device)), file, int8=int8)
+    with busy(console, "load the model"):
+        model = load_model(run_folder(run)).to(choose_device(device))
+    with busy(console, "write the graph and check it"):
+        done = export_onnx(model, file, int8=int8)
     out = results(quiet)
     out.print(f"Wrote {done.file} ({done.megabytes:.0f} MB).", highlight=False, soft_wrap=True)
     out.print(f"ONNX Runtime gives the labels of mpae on {done.exact_agreement:.3%} of pixels.", highlight=False)

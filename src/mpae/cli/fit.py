@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpae.cli.console import messages
-from mpae.cli.flags import Overwrite, Quiet
+from mpae.cli.console import messages, results
+from mpae.cli.flags import Assignments, ConfigFile, Overwrite, Preset, Quiet
+from mpae.cli.settings import values_table
 from mpae.cli.settings_flags import with_settings
-from mpae.config import Config, parse_assignment, resolve
+from mpae.config import Config, differences, origins, parse_assignment, resolve
 from mpae.errors import MPAEError
 from mpae.run import Run
 
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 def fit(
     images: Annotated[Path | None, typer.Argument(metavar="IMAGES", help="a folder of images")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="the run folder to make")] = None,
-    preset: Annotated[str | None, typer.Option(help="laptop or paper; the default follows the machine")] = None,
-    config_file: Annotated[Path | None, typer.Option("--config", help="a YAML file of settings")] = None,
-    assignments: Annotated[list[str] | None, typer.Option(
-        "--set", metavar="SECTION.KEY=VALUE", help="any setting; `mpae settings` lists them")] = None,
+    preset: Preset = None,
+    config_file: ConfigFile = None,
+    assignments: Assignments = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     overwrite: Overwrite = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be trained, and write nothing")] = False,
     quiet: Quiet = False,
     settings: Any = None,
 ) -> None:
@@ -45,12 +46,36 @@ def fit(
     config = settings_of(out_folder, preset, config_file, overrides, resume)
     out = out_folder or default_out(config, config_file)
     source = open_images(config.data, split="train")
+    if dry_run:
+        origin = {} if resume else origins(preset, config_file, overrides)
+        print_plan(config, origin, len(source), out, resume, overwrite)
+        return
     result = fit(config, source, out, resume=resume, overwrite=overwrite, validate=validator(config),
                  console=console)
     if is_first_process():
         console.print(summary(result), soft_wrap=True, highlight=False, markup=False)
     if result.reason == "interrupted":
         sys.exit(130)
+
+
+def print_plan(config: Config, origin: dict[str, str], images: int, out: Path, resume: bool, overwrite: bool) -> None:
+    """What --dry-run says: settings that differ from their defaults, images, steps; mistakes as `fit` finds them."""
+    from mpae.training.request import check_devices, check_out, shrunk_to
+    from mpae.training.schedule import steps_per_epoch, total_steps
+
+    check_out(Run(out), resume, overwrite)
+    device, fitted = check_devices(config), shrunk_to(config, images)
+    training = fitted.training
+    epoch = steps_per_epoch(images, training.batch_size, training.partial_batch, training.devices * training.nodes)
+    changed = [name for name, _, _ in differences(Config(), fitted)]
+    where = {name: origin.get(name, "the run") for name in changed}
+    where |= {name: f"there are {images} images" for name, _, _ in differences(config, fitted)}
+    console = results()
+    console.print(values_table(fitted, where, changed))
+    limit = f", {training.max_minutes:g} minutes at most" if training.max_minutes else ""
+    console.print(f"{images} images found, {total_steps(epoch, training.epochs, training.max_steps)} steps of "
+                  f"{training.batch_size} images on {device.type}{limit}; the run would be in '{out}'. Nothing was "
+                  "written.", highlight=False, soft_wrap=True)
 
 
 def chosen_settings(images: Path | None, assignments: list[str], flags: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,3 +17,7 @@ BatchSize = Annotated[int, typer.Option(min=1, help="images that go through the 
 Device = Annotated[str, typer.Option(help="where the model runs: auto, cpu, cuda or mps; auto is a GPU by CUDA "
                                      "where there is one")]
 Workers = Annotated[int, typer.Option(min=0, help="processes that decode images")]
+Preset = Annotated[str | None, typer.Option(help="laptop or paper; the default follows the machine")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="a YAML file of settings")]
+Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE",
+                                                       help="any setting; `mpae settings` lists them")]

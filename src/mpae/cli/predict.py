@@ -10,7 +10,7 @@ from rich.console import Console
 
 from mpae.cli.console import messages, results
 from mpae.cli.flags import BatchSize, Device, ImageSize, Overwrite, Quiet, RunFolder, Workers
-from mpae.cli.progress import image_progress
+from mpae.cli.progress import busy, image_progress
 from mpae.errors import MPAEError
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS
 
@@ -45,8 +45,9 @@ def predict(
     if images.is_dir() and out_folder.resolve().is_relative_to(images.resolve()):
         raise MPAEError(f"--out '{out_folder}' lies inside '{images}', where its masks would be taken for photos; "
                         "choose a folder outside it.")
-    folder = run_folder(run)
-    model = load_model(folder, image_size)
+    with busy(console, "load the model"):
+        folder = run_folder(run)
+        model = load_model(folder, image_size)
     if int8:
         from mpae.export.int8 import quantised
 

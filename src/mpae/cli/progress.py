@@ -1,4 +1,4 @@
-"""The bar of verbs that go through images: done, images a second, time left; lines where there is no terminal."""
+"""Bars of verbs that go through images: done, images per second, time left; lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 SECONDS_BETWEEN_LINES = 15.0
 
@@ -45,3 +53,15 @@ def image_progress(console: Console) -> Iterator[ImageProgress]:
     with Progress(TextColumn("[bold]{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
                   TextColumn("{task.fields[rate]}"), TimeRemainingColumn(), console=console) as shown.bar:
         yield shown
+
+
+@contextmanager
+def busy(console: Console, task: str) -> Iterator[None]:
+    """Shows what is being done and for how long, where nobody knows how long it takes; nothing without a terminal."""
+    if not console.is_terminal or console.quiet:
+        yield
+        return
+    with Progress(SpinnerColumn(), TextColumn("[bold]{task.description}"), TimeElapsedColumn(), console=console,
+                  transient=True) as bar:
+        bar.add_task(task, total=None)
+        yield

@@ -9,6 +9,7 @@ import typer
 
 from mpae.cli.console import messages, results
 from mpae.cli.flags import Quiet
+from mpae.cli.progress import busy
 
 
 def push(
@@ -23,8 +24,8 @@ def push(
     """Upload a run folder with a model card to the Hugging Face Hub."""
     from mpae import hub
 
-    messages(quiet)
-    page = hub.push(run, repo_id, private=private, licence=licence, preview=preview)
+    with busy(messages(quiet), "upload"):
+        page = hub.push(run, repo_id, private=private, licence=licence, preview=preview)
     out = results(quiet)
     out.print(f"The run is at {page}", highlight=False, soft_wrap=True)
     out.print(f'Use it:  mpae.load("{repo_id}")  or  mpae predict hf://{repo_id} IMAGES --out DIR',

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from mpae.cli.console import messages, results
 from mpae.cli.flags import Device, Quiet, RunFolder
+from mpae.cli.progress import busy
 from mpae.errors import MPAEError
 
 if TYPE_CHECKING:
@@ -45,14 +46,15 @@ def show(
     from mpae.model.load import load_model
     from mpae.prediction.predictor import PartPredictor
 
-    messages(quiet)
+    console = messages(quiet)
     if image.is_dir():
         raise MPAEError(f"'{image}' is a folder; `mpae show` takes one image, `mpae predict` takes folders.")
     picture = next(iterate_pictures(image))
     file = out_file or png_file(image)
     check_replaceable(file)
-    predictor = PartPredictor(load_model(run_folder(run)), device=choose_device(device))
-    parts = next(predictor.predict([picture]))
+    with busy(console, "find the parts"):
+        predictor = PartPredictor(load_model(run_folder(run)), device=choose_device(device))
+        parts = next(predictor.predict([picture]))
     view = picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC)
     write_png(file, overlay(view, parts.mask))
     print_parts(results(quiet), picture.image, parts)
