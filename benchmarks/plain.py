@@ -21,7 +21,9 @@ from mpae.model.mpae import MPAE, Backbone, MPAEOutput
 # Written out here and not taken from the package, which these are to check.
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's colours
 LAYERS = (1, 6, 11, 20, 29)  # relu1_1, relu2_1, relu3_1, relu4_1, relu5_1 of VGG-19
-PIXEL_WEIGHT, LAYER_WEIGHTS = 0.1, (0.5, 0.5, 0.5, 0.5, 0.5)  # for a VGG whose layers have equal activations
+PIXEL_WEIGHT = 0.1
+LAYER_WEIGHTS = {"bundled": (0.5, 0.5, 0.5, 0.5, 0.5),  # its layers have equal activations
+                 "vgg19": (0.15625, 0.3125, 0.625, 1.25, 5.0)}
 
 
 class PlainQuickGELU(nn.Module):
@@ -196,8 +198,9 @@ class PlainObjective(nn.Module):
 
     def restoration_loss(self, restored: Tensor, target: Tensor) -> Tensor:
         """Eq. 3: L1 of pixels and of five VGG layers."""
+        layers = LAYER_WEIGHTS[self.settings.vgg]
         loss = PIXEL_WEIGHT * (restored - target).abs().mean()
-        for weight, ours, theirs in zip(LAYER_WEIGHTS, self.perceive(restored), self.perceive(target), strict=True):
+        for weight, ours, theirs in zip(layers, self.perceive(restored), self.perceive(target), strict=True):
             loss = loss + weight * (ours - theirs).abs().mean()
         return loss
 

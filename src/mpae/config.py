@@ -112,7 +112,10 @@ class LossSettings(Section):
     pixel: float | None = setting(
         None, "weight of the pixel L1 within L_r; 0.1 (released) or 0.5 (paper)", ge=0)
     perceptual: tuple[Weight, Weight, Weight, Weight, Weight] | None = setting(
-        None, "weights of VGG-19 relu1_1 to relu5_1 within L_r; 0.5 each (released) or 0.1 each (paper)")
+        None, "weights of VGG-19 relu1_1 to relu5_1 within L_r; released: 5/32, 5/16, 5/8, 5/4, 5, or 0.5 each of the "
+        "bundled VGG; paper: 0.1 each")
+    vgg: str = setting("bundled", "VGG-19 of L_r: bundled (layers of equal activation), vgg19 (ImageNet, from the "
+                       "hub), or a file of its weights")
 
 
 class TrainingSettings(Section):
@@ -182,7 +185,9 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Appendix A.2 and the released implementation, which gave the published figures.
     "paper": {
         "backbone.name": "dinov2-vitb14-reg",
+        "loss.vgg": "vgg19",
         "training.batch_size": 64,
+        "training.partial_batch": True,
         "training.epochs": 100,
     },
     # Two CPU cores and no download. docs/laptop.md has the run behind each choice.

@@ -72,7 +72,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     mask = torch.ones_like(noise, dtype=torch.bool)
     mask.scatter_(1, noise.argsort(dim=1)[:, : num_visible(noise.shape[1], ratio)], False)
     output = model(tensors["input.images"] * model.std + model.mean, mask, tensors["input.frozen"])
-    settings = LossSettings(reading="released", perceptual=(5 / 32, 5 / 16, 5 / 8, 5 / 4, 5))
+    settings = LossSettings(reading="released", vgg="vgg19")
     losses = Objective(settings, group, Averages(width=1))(output, output.target)
     losses["total"].backward()
     return Case(tensors, model, output, losses)

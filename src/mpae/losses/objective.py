@@ -20,13 +20,8 @@ from mpae.losses.initial_parts import initial_parts_loss
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.losses.precision import at_least_float32
 from mpae.losses.presence import background_loss, foreground_loss
-from mpae.losses.restoration import restoration_loss
+from mpae.losses.restoration import restoration_loss, restoration_weights
 from mpae.losses.semantic import semantic_loss
-
-# Weights of the pixels and of the VGG layers within L_r. Released: 0.1 and (5/32, 5/16, 5/8, 5/4, 5) on plain
-# ImageNet weights, which weighs the layers about equally; here equal weights do that, as all layers of the
-# bundled VGG have a mean activation of about 1. Paper: 1/2 and 1/2, the latter spread over the layers.
-RESTORATION_WEIGHTS = {"released": (0.1, (0.5,) * 5), "paper": (0.5, (0.1,) * 5)}
 
 
 class ObjectiveInput(Protocol):
@@ -119,9 +114,7 @@ class Objective(nn.Module):
 
     def __init__(self, settings: LossSettings, group_size: int, perceptual: PerceptualNetwork | None) -> None:
         super().__init__()
-        pixel, layers = RESTORATION_WEIGHTS[settings.reading]
-        self.pixel_weight = pixel if settings.pixel is None else settings.pixel
-        self.layer_weights = layers if settings.perceptual is None else settings.perceptual
+        self.pixel_weight, self.layer_weights = restoration_weights(settings)
         self.settings = settings
         self.group_size = group_size
         self.perceptual = perceptual

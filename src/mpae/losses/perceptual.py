@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from mpae.assets import load_vgg19
+from mpae.backbones.download import fetch
+from mpae.backbones.weights import is_weights_file, read_file
+from mpae.config import LossSettings
+from mpae.errors import MPAEError
+
+BUNDLED, PLAIN = "bundled", "vgg19"
+REPOSITORY = "timm/vgg19.tv_in1k"  # on the hub: torchvision's ImageNet weights
 CONVOLUTIONS = (2, 2, 4, 4, 1)  # in each block; of the last, only conv5_1 is needed
 WIDTHS = (1, 2, 4, 8, 8)  # channels of each block, in multiples of the first block's 64
 TAPS = (1, 6, 11, 20, 29)  # relu1_1, relu2_1, relu3_1, relu4_1 and relu5_1 in `features`
@@ -65,3 +74,29 @@ class PerceptualNetwork(nn.Module):
     def _freeze(self) -> None:
         self.requires_grad_(False)
         self.to(memory_format=torch.channels_last)  # faster on CPU and GPU
+
+
+def load_perceptual(settings: LossSettings) -> PerceptualNetwork | None:
+    """Phi of the settings, or None where no layer of it has a weight."""
+    if not settings.restoration or (settings.perceptual is not None and not any(settings.perceptual)):
+        return None
+    return PerceptualNetwork.from_weights(load_vgg19() if settings.vgg == BUNDLED else _plain(settings.vgg))
+
+
+def _plain(name: str) -> dict[str, Tensor]:
+    """Weights of conv1_1 to conv5_1 from the hub or from a file under the names of torchvision and timm."""
+    if name != PLAIN and not is_weights_file(name):
+        raise MPAEError(f"Unknown loss.vgg '{name}'; choose {BUNDLED}, {PLAIN}, or a file of VGG-19's weights.")
+    file = Path(name).expanduser() if name != PLAIN else fetch(
+        REPOSITORY, "model.safetensors", None, PLAIN,
+        f"--set loss.vgg=FILE (or take the VGG that comes with mpae: --set loss.vgg={BUNDLED})")
+    content = read_file(file)
+    with torch.device("meta"):
+        expected = PerceptualNetwork().state_dict()
+    for key, tensor in expected.items():
+        found = content.get(key)
+        if not isinstance(found, Tensor) or found.shape != tensor.shape:
+            what = f"is {tuple(found.shape)}" if isinstance(found, Tensor) else "is missing"
+            raise MPAEError(f"'{file}' is no VGG-19 under torchvision's names: {key} {what}, expected "
+                            f"{tuple(tensor.shape)}; pass another file with --set loss.vgg=FILE.")
+    return {key: content[key].float() for key in expected}

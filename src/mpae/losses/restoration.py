@@ -8,10 +8,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mpae.losses.perceptual import PerceptualNetwork
+from mpae.config import LossSettings
+from mpae.losses.perceptual import BUNDLED, PerceptualNetwork
 from mpae.losses.precision import at_least_float32
 
+# Weights of the pixels and of the VGG layers. The paper prints 1/2 and 1/2, the latter spread over the layers here.
+# Released: 0.1, and layer by layer more. All layers of the bundled VGG have a mean activation of about 1: it has
+# equal weights. docs/released.md has each layer's share of L_r in both.
+PIXEL = {"released": 0.1, "paper": 0.5}
+LAYERS = {"released": (5 / 32, 5 / 16, 5 / 8, 5 / 4, 5.0), "paper": (0.1,) * 5}
+LAYERS_OF_BUNDLED = {"released": (0.5,) * 5, "paper": (0.1,) * 5}
+
 FEW = 4  # images that VGG sees together on a CPU
+
+
+def restoration_weights(settings: LossSettings) -> tuple[float, tuple[float, ...]]:
+    """Weights of the pixels and of each layer of VGG in L_r, by reading and VGG where the settings give none."""
+    layers = LAYERS_OF_BUNDLED if settings.vgg == BUNDLED else LAYERS
+    return (PIXEL[settings.reading] if settings.pixel is None else settings.pixel,
+            layers[settings.reading] if settings.perceptual is None else settings.perceptual)
 
 
 def restoration_loss(
@@ -23,8 +38,7 @@ def restoration_loss(
 ) -> dict[str, Tensor]:
     """Eq. 3: pixel |I - I'| + sum_l perceptual_l |Phi_l(I) - Phi_l(I')|.
 
-    Means, over visible and hidden patches alike. The paper prints 1/2 and 1/2. The defaults are the
-    released weights for a VGG whose layers all have a mean activation of about 1, as the bundled one has.
+    Means, over visible and hidden patches alike. The defaults are the released weights for the bundled VGG.
 
     Args:
         restored: (B, 3, H', W'), normalised with ImageNet's mean and deviation.

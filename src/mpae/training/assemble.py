@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mpae.assets import load_vgg19
 from mpae.backbones import build_backbone
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
 from mpae.config import Config
@@ -53,15 +52,13 @@ def with_cache(config: Config, backbone: Any, device: torch.device) -> Any:
     return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
 
 
-def build_losses(config: Config, source: ImageSource, model: MPAE, state: dict[str, Any], device: torch.device,
-                 progress: Progress) -> StepLosses:
+def build_losses(config: Config, source: ImageSource, model: MPAE, perceptual: PerceptualNetwork | None,
+                 state: dict[str, Any], device: torch.device, progress: Progress) -> StepLosses:
     """Model and objective of a run that begins, or that goes on from `state`."""
     if state:
         kept = state.get("initial_parts") or state.get("seeds")  # "seeds": version 0.1
     else:
         kept = on_first_process(lambda: begin_with_initial_parts(config, source, model, device, progress))
-    wanted = config.loss.restoration and (config.loss.perceptual is None or any(config.loss.perceptual))
-    perceptual = PerceptualNetwork.from_weights(load_vgg19()) if wanted else None
     return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), InitialParts.load(kept))
 
 

@@ -9,9 +9,11 @@ from typing import Any
 
 from rich.console import Console
 
+from mpae.backbones.vit import fingerprint_of
 from mpae.config import Config
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
+from mpae.losses.perceptual import PerceptualNetwork, load_perceptual
 from mpae.model import MPAE, load_trainable
 from mpae.run import Run
 from mpae.training.assemble import build_losses, build_optimizer, new_model, training_batches, with_cache
@@ -50,7 +52,7 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
     run = Run(out)
     check_out(run, resume, overwrite)
     device = check_devices(config)
-    model = new_model(config)
+    model, perceptual = new_model(config), load_perceptual(config.loss)
     with Display(console or Console(stderr=True)) as display:
         fabric = start_processes(config, device)
         indices, skipped = on_first_process(lambda: find_readable(source, display))
@@ -62,8 +64,9 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         if state is not None:
             load_trainable(model, state["model"], str(run.checkpoint_file))
         facts["backbone_fingerprint"] = model.backbone.fingerprint  # type: ignore[attr-defined]
+        facts["vgg_fingerprint"] = fingerprint_of(perceptual.state_dict(), "vgg19") if perceptual else None
         on_first_process(lambda: begin_folder(run, None if resume else config, facts, state, skipped))
-        return run_session(fabric, config, readable, run, model, state or {}, skipped, validate, display)
+        return run_session(fabric, config, readable, run, model, perceptual, state or {}, skipped, validate, display)
 
 
 def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dict[str, Any] | None,
@@ -78,8 +81,9 @@ def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dic
     run.note_skipped(skipped)
 
 
-def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, model: MPAE, state: dict[str, Any],
-                skipped: dict[str, str], validate: Validator | None, display: Display) -> FitResult:
+def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, model: MPAE,
+                perceptual: PerceptualNetwork | None, state: dict[str, Any], skipped: dict[str, str],
+                validate: Validator | None, display: Display) -> FitResult:
     """Put together what the loop needs, and loop; `state` is the checkpoint to go on from, empty for a new run."""
     training, clock = config.training, Clock(state.get("minutes", 0.0))
     epoch = steps_per_epoch(len(source), training.batch_size, training.partial_batch, rank_and_size()[1])
@@ -87,7 +91,7 @@ def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, mode
     if plan.first >= plan.steps:
         log.info("This run is finished: %d of %d steps.", plan.first, plan.steps)
     model.backbone = with_cache(config, model.backbone, fabric.device)
-    losses = fabric.setup_module(build_losses(config, source, model, state, fabric.device, display))
+    losses = fabric.setup_module(build_losses(config, source, model, perceptual, state, fabric.device, display))
     optimizer = fabric.setup_optimizers(build_optimizer(config, model, state.get("optimizer")))
     fabric.strategy.precision.load_state_dict(state.get("precision") or {})
     record = Recorder(run, plan, clock, lambda: {
