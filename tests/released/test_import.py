@@ -52,12 +52,14 @@ def test_a_published_file_with_its_backbone_predicts_evaluates_and_exports_witho
     assert (run / "evaluations" / "cub-test" / "figures.json").is_file()
 
 
-def test_an_imported_run_is_exported(tmp_path: Path) -> None:
+def test_an_imported_run_is_exported_and_reported(tmp_path: Path, photos: Path) -> None:
     """At full width, and 56 px for the sake of time."""
     run = tmp_path / "run"
     call("import", write(tmp_path, published(56) | dinov2()), "--out", run)
     assert "100.000%" in call("export", run, tmp_path / "parts.onnx")
-    call("report", run)
+    with pytest.raises(MPAEError, match=r"was imported without its training images; add --images DIR\.$"):
+        call("report", run)
+    call("report", run, "--images", photos, "--limit", 2)
     assert (run / "report" / "index.html").is_file()
 
 

@@ -38,6 +38,8 @@ def report(
         if images is None:
             raise MPAEError(f"'{run}' is on the Hub, and its training images are not; add --images DIR.")
         out_folder = out_folder or Path(f"{run.name.partition('@')[0]}-report")
+    if images is None and "imported" in shown.content():
+        raise MPAEError(f"'{run}' was imported without its training images; add --images DIR.")
     source = FolderImages(images) if images else open_images(shown.config().data, "train")
     with image_progress(console) as progress:
         page = write_report(shown, source, against=other, out=out_folder, limit=limit, device=where,
