@@ -109,11 +109,11 @@ def test_a_dry_run_says_what_would_be_trained_and_writes_nothing(mpae: Command, 
     words = ("fit", photos, "--out", tmp_path / "run", "--preset", "laptop", "--epochs", "3", "--dry-run")
     done = mpae(*words)
     assert done.returncode == 0, done.stderr
-    assert "8 images found, 3 steps of 8 images on cpu" in done.stdout
+    assert "12 images found, 3 steps of 8 images on cpu" in done.stdout
     rows = {line.split()[0]: " ".join(line.split()) for line in done.stdout.splitlines() if line.split()}
     assert rows["training.epochs"].startswith("training.epochs 3 command line")
     assert rows["loss.border"].startswith("loss.border 2.0 preset laptop")
-    assert "there are 8 images" in rows["training.batch_size"]
+    assert "there are 12 images" in rows["training.batch_size"]
     assert "model.dim" not in rows
     assert not (tmp_path / "run").exists()
     make_tiny_run(tmp_path / "run")

@@ -38,12 +38,14 @@ def values_table(config: Config, origin: dict[str, str], names: list[str]) -> Ta
     for name in names:
         section, _, key = name.partition(".")
         value = getattr(getattr(config, section), key)
-        table.add_row(name, "" if value is None else str(value), Path(origin[name]).name, described[name].description or "")
+        table.add_row(name, "" if value is None else str(value), Path(origin[name]).name,
+                      described[name].description or "")
     return table
 
 
 def new_table(*columns: str) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in ("setting", "value", "from"))
+        table.add_column(column, overflow="fold", no_wrap=column in ("setting", "from"),
+                         min_width=20 if column == "value" else None, max_width=32 if column == "value" else None)
     return table
