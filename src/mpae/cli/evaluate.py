@@ -27,7 +27,7 @@ def evaluate(
     root_folder: Annotated[Path | None, typer.Option("--root", help="folder of the downloaded benchmark")] = None,
     split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
     json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file; "
-                          "of a baseline or a run on the Hub also one row an image, beside it as .csv")] = None,
+                          "of a baseline or a run on the Hub also one row per image, beside it as .csv")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,
@@ -84,7 +84,7 @@ def evaluate(
         result.write_figures(json_file, record, found)
     if run is not None and not hub.is_on_hub(run_folder or ""):
         folder = result.keep_evaluation(run, record, found)
-        out.print(f"One row an image, and parts against annotated parts: {folder}", highlight=False)
+        out.print(f"One row per image, and parts against annotated parts: {folder}", highlight=False)
     elif json_file is not None:  # a baseline has no folder of its own, and that of the Hub is a copy
         found.write_rows(json_file.with_suffix(".csv"))
 
