@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
@@ -21,8 +22,11 @@ from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
 from mpae.hub import run_folder
 from mpae.model.load import load_model
+from mpae.prediction.part_names import PartNames
 from mpae.prediction.parts import Parts
 from mpae.prediction.predictor import PartPredictor
+from mpae.prediction.search import PartIndex
+from mpae.prediction.table import Predictions
 from mpae.run import Run
 
 log = logging.getLogger("mpae")
@@ -210,6 +214,17 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
             raise MPAEError("There is no image to transform; pass a folder, an image or some images.")
         return np.stack(rows)
 
+    def search(self, predictions: str | os.PathLike[str], photo: Any, part: str | int, top: int = 20) -> list[Found]:
+        """The images of a folder that ``mpae predict`` wrote whose part is most like that of a photo, best first.
+
+        Args:
+            predictions: the folder; it must be of this run.
+            photo: the name of an image in the folder, or any image.
+            part: name or number of the part to compare.
+        """
+        self._check_fitted()
+        return search_predictions(predictions, photo, part, top, model=self)
+
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """What each number of `transform` is: ``part-01``, ``part-01-000``, ``part-01-001``, ...
 
@@ -306,3 +321,48 @@ def copy_run(run: Run, folder: Path) -> None:
     for inner in (run.checkpoint_file.parent, run.previews):
         if inner.is_dir():
             shutil.copytree(inner, folder / inner.name)
+
+
+@dataclass(frozen=True)
+class Found:
+    """An image that a search by part found."""
+
+    name: str  # as in the prediction folder
+    part: int  # 1..K
+    similarity: float  # cosine, at most 1
+
+
+def search_predictions(predictions: str | os.PathLike[str], photo: Any, part: str | int, top: int = 20,
+                       run: str | os.PathLike[str] | None = None, model: PartDiscovery | None = None) -> list[Found]:
+    """The images of a prediction folder whose part is most like that of a photo, best first.
+
+    Args:
+        photo: the name of an image in the folder, or any image.
+        part: its name or number.
+        run: the run folder of the predictions, if it is not where it was.
+        model: the same, where it is loaded already.
+    """
+    found = Predictions(Path(predictions))
+    folder = model.run_.folder if model is not None else Path(run_folder(run) if run else found.run_folder)
+    if (model is not None or run) and Run(folder).weights_digest() != found.settings["run"].removesuffix("-int8"):
+        raise MPAEError(f"'{predictions}' holds the predictions of another run than '{folder}'; give the run that "
+                        "made them.")
+    named = PartNames.load(folder, found.num_parts).find(part)
+    index = PartIndex(found.features(), found.table.present)
+    columns = [member - 1 for member in named.members]
+    name = Path(photo).as_posix() if isinstance(photo, (str, os.PathLike)) else None
+    if name is not None and name in found.table.names:
+        row: int | None = list(found.table.names).index(name)
+        largest = named.members[int(found.table.share[row, columns].argmax())]
+        vector = index.vector(row, largest)  # type: ignore[arg-type]
+    else:
+        if model is None and not Run(folder).exists():
+            raise MPAEError(f"The run of '{predictions}' is not at '{folder}' any more; give it with --run RUN.")
+        row, parts = None, (model or PartDiscovery.load(folder)).predict(photo)
+        present = [each for each in parts.present if each.index in named.members]
+        if not present or parts.features is None:
+            raise MPAEError(f"'{parts.name}' does not show the part '{named.name}'; it shows: "
+                            f"{', '.join(each.name for each in parts.present) or 'none'}.")
+        vector = parts.features[max(present, key=lambda each: each.area).index - 1]
+    matches = index.search(vector, named.members, top, leave_out=row)
+    return [Found(found.table.names[match.image], match.part, match.similarity) for match in matches]
