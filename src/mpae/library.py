@@ -245,7 +245,8 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
 
     def _predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Iterator[Parts]:
         self._check_fitted()
-        predictor = PartPredictor(self.model_, flip=flip)
+        names = PartNames.load(self.run_.folder, self.model_.num_parts)
+        predictor = PartPredictor(self.model_, flip=flip, names=names)
         return predictor.predict(iterate_pictures(images), with_probabilities=probabilities)
 
     def _use(self, run: Run) -> PartDiscovery:
@@ -315,7 +316,7 @@ def part_vector(parts: Parts) -> np.ndarray:
 def copy_run(run: Run, folder: Path) -> None:
     """Copy what this package writes into a run folder, and nothing else that lies there."""
     folder.mkdir(parents=True)
-    for file in (run.config_file, run.weights_file, run.metrics_file, run.skipped_file):
+    for file in (run.config_file, run.weights_file, run.metrics_file, run.skipped_file, run.parts_file):
         if file.is_file():
             shutil.copy(file, folder / file.name)
     for inner in (run.checkpoint_file.parent, run.previews):

@@ -7,6 +7,7 @@ from pycocotools.coco import COCO
 
 from mpae.prediction.coco import encode_labels, write_coco
 from mpae.prediction.journal import Journal, JournalWriter
+from mpae.prediction.part_names import PartNames
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (13, 17), (64, 48)])
@@ -34,7 +35,7 @@ def test_pycocotools_loads_what_is_written(tmp_path, capsys):
         writer.append({"name": name, "file": name, "width": mask.shape[1], "height": mask.shape[0],
                        "parts": parts, "kept": {"coco": encode_labels(mask)}}, {})
     writer.close()
-    write_coco(tmp_path / "coco.json", Journal(tmp_path / "journal", list(masks), list(masks)), num_parts=4)
+    write_coco(tmp_path / "coco.json", Journal(tmp_path / "journal", list(masks), list(masks)), PartNames(4))
 
     coco = COCO(tmp_path / "coco.json")
     assert [category["name"] for category in coco.loadCats(coco.getCatIds())] == [
@@ -50,7 +51,7 @@ def test_pycocotools_loads_what_is_written(tmp_path, capsys):
 
 def test_no_images_are_a_valid_file_too(tmp_path):
     JournalWriter(tmp_path).close()
-    write_coco(tmp_path / "coco.json", Journal(tmp_path, [], []), num_parts=2)
+    write_coco(tmp_path / "coco.json", Journal(tmp_path, [], []), PartNames(2))
     content = json.loads((tmp_path / "coco.json").read_text())
     assert content["images"] == content["annotations"] == []
     assert len(content["categories"]) == 2

@@ -16,6 +16,7 @@ from mpae.prediction import outputs
 from mpae.prediction.journal import Journal, JournalWriter
 from mpae.prediction.masks import probabilities
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted
+from mpae.prediction.part_names import PartNames
 from mpae.prediction.predictor import predict_folder
 
 LOGITS = np.random.default_rng(0).normal(size=(4, 3, 3)).astype(np.float32)
@@ -26,7 +27,7 @@ def found(mask: np.ndarray = MASK, num_parts: int = 3, logits: np.ndarray = LOGI
           size: tuple[int, int] = (3, 2)) -> Predicted:
     logits = logits if len(logits) == num_parts + 1 else np.zeros((num_parts + 1, 1, 1), np.float32)
     return Predicted(size, logits, mask, [], np.zeros((num_parts, 5)), np.zeros((num_parts, 2)),
-                 np.zeros((20, 30, 3), np.uint8))
+                     np.zeros((20, 30, 3), np.uint8), PartNames(num_parts))
 
 
 def test_mask_file_holds_labels_and_shows_colours(tmp_path):
@@ -66,7 +67,7 @@ def journal_of(folder: Path, n: int) -> Journal:
 
 
 def test_descriptors_file(tmp_path):
-    outputs.write_descriptors(tmp_path / "d.npz", journal_of(tmp_path, 4), num_parts=3)
+    outputs.write_descriptors(tmp_path / "d.npz", journal_of(tmp_path, 4), PartNames(3))
     with np.load(tmp_path / "d.npz") as archive:
         assert archive["names"].tolist() == ["0.jpg", "1.jpg", "2.jpg", "3.jpg"]
         assert archive["descriptors"].dtype == np.float32
@@ -76,7 +77,7 @@ def test_descriptors_file(tmp_path):
 
 
 def test_descriptors_of_no_images(tmp_path):
-    outputs.write_descriptors(tmp_path / "d.npz", journal_of(tmp_path, 0), num_parts=3)
+    outputs.write_descriptors(tmp_path / "d.npz", journal_of(tmp_path, 0), PartNames(3))
     with np.load(tmp_path / "d.npz") as archive:
         assert [len(archive[key]) for key in ("names", "descriptors", "present")] == [0, 0, 0]
 
@@ -86,8 +87,8 @@ def test_memory_of_the_tables_does_not_grow_with_the_images(tmp_path):
         journal = journal_of(tmp_path / str(n), n)
         tracemalloc.start()
         try:
-            outputs.write_descriptors(tmp_path / "d.npz", journal, num_parts=3)
-            outputs.write_parts(tmp_path / "parts.jsonl", journal, num_parts=3)
+            outputs.write_descriptors(tmp_path / "d.npz", journal, PartNames(3))
+            outputs.write_parts(tmp_path / "parts.jsonl", journal, PartNames(3))
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
@@ -97,7 +98,7 @@ def test_memory_of_the_tables_does_not_grow_with_the_images(tmp_path):
 
 
 def test_parts_table_leaves_out_what_is_internal(tmp_path):
-    outputs.write_parts(tmp_path / "parts.jsonl", journal_of(tmp_path, 1), num_parts=3)
+    outputs.write_parts(tmp_path / "parts.jsonl", journal_of(tmp_path, 1), PartNames(3))
     assert (tmp_path / "parts.jsonl").read_text() == (
         '{"name": "0.jpg", "file": "0.jpg", "width": 4, "height": 4, "parts": [{"index": 1}]}\n')
 
@@ -128,7 +129,7 @@ def test_a_full_disk_is_one_sentence_and_leaves_no_half_of_a_picture(tmp_path, m
 
 @pytest.mark.parametrize("write", [
     lambda folder, journal: outputs.write_probabilities(folder / "a.npz", found(size=(9, 9))),
-    lambda folder, journal: outputs.write_descriptors(folder / "a.npz", journal, 3),
+    lambda folder, journal: outputs.write_descriptors(folder / "a.npz", journal, PartNames(3)),
 ], ids=["probabilities", "descriptors"])
 def test_a_full_disk_leaves_no_half_of_an_archive(tmp_path, monkeypatch, write):
     journal = journal_of(tmp_path / "journal", 2)
@@ -153,8 +154,8 @@ def test_what_is_written_by_default_is_said_by_each_output() -> None:
 
 def test_a_new_output_is_a_function_and_a_line(tmp_path, monkeypatch):
     """Written, listed, resumed and cleared like the others."""
-    def write_sizes(path: Path, journal: Journal, num_parts: int) -> None:
-        path.write_text(" ".join(str(numbers.shape[0] * num_parts) for numbers in journal.numbers("sizes")))
+    def write_sizes(path: Path, journal: Journal, names: PartNames) -> None:
+        path.write_text(" ".join(str(numbers.shape[0] * names.num_parts) for numbers in journal.numbers("sizes")))
 
     monkeypatch.setitem(OUTPUTS, "sizes", Output("sizes", "sizes.txt", "as a trial", default=False, table=write_sizes,
                                                  keep=lambda found: np.zeros((found.num_parts, 1))))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+from pycocotools.mask import decode
+from tiny_run import make_tiny_run
 
+from mpae.data.sources.folder import FolderImages
 from mpae.errors import MPAEError
+from mpae.model.load import load_model
 from mpae.prediction.part_names import MAX_UNDO, ChangedMeanwhile, PartNames, parse_changes
+from mpae.prediction.predictor import PartPredictor, predict_folder
 
 
 def members(names: PartNames) -> dict[str, tuple[int, ...]]:
@@ -131,3 +138,31 @@ def test_a_full_disk_keeps_the_last_version(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(MPAEError, match="disk is full"):
         PartNames.load(tmp_path, 4).rename(1, "wing").save(tmp_path)
     assert (tmp_path / "parts.yaml").read_bytes() == before
+
+
+def test_predictions_have_the_names(tmp_path: Path, photos: Path) -> None:
+    run = make_tiny_run(tmp_path / "run")
+    model = load_model(run.folder)
+    plain = next(PartPredictor(model).predict([FolderImages(photos)[0]]))
+    parts = [part.index for part in plain.present]
+    names = PartNames(3).rename(1, "head").join(2, 1).hide(3)
+    named = next(PartPredictor(model, names=names).predict([FolderImages(photos)[0]]))
+    assert [part.name for part in named.present] == [names.name(index) for index in parts]
+    assert np.array_equal(named["head"], np.isin(plain.mask, (1, 2)))
+    assert np.array_equal(named[3], plain.mask == 3)
+    with pytest.raises(MPAEError, match="no part 'wing'"):
+        named["wing"]
+    write = ["masks", "coco", "parts"]
+    predict_folder(model, FolderImages(photos), tmp_path / "out", run="x", write=write, names=names)
+    coco = json.loads((tmp_path / "out" / "coco.json").read_text())
+    assert [category["name"] for category in coco["categories"]] == ["head"]
+    for annotation in coco["annotations"]:
+        rle = annotation["segmentation"] | {"counts": annotation["segmentation"]["counts"].encode()}
+        inside = decode(rle).astype(bool)
+        assert annotation["area"] == inside.sum()
+        columns, rows = np.flatnonzero(inside.any(0)), np.flatnonzero(inside.any(1))
+        x, y, width, height = annotation["bbox"]
+        assert (x, y, x + width, y + height) == (columns[0], rows[0], columns[-1] + 1, rows[-1] + 1)
+    with pytest.raises(MPAEError, match="names ="):  # other names: not gone on with
+        predict_folder(model, FolderImages(photos), tmp_path / "out", run="x", write=write,
+                       names=names.rename(1, "beak"))

@@ -186,7 +186,8 @@ def test_bad_uploads_are_sentences_and_leave_nothing(client: TestClient, place: 
     "/page/../app.py", "/page/..%2fapp.py", "/page/%2e%2e/security.py", "/page//etc/passwd", "/page/", "/page/none.js",
     "/../../../etc/passwd", "/thumbnail/../../etc/passwd", "/thumbnail/-1", "/thumbnail/999999", "/thumbnail/1e3",
     "/photo/0x1", "/photo/99999999999999999999999", "/photo/%00", "/download/0/../../run/config.yaml",
-    "/download/0/secret", "/download/99/mask", "/api/photo/14", "/api/tiles?rows=999", "/api/search?row=99&part=1", "/config.yaml",
+    "/download/0/secret", "/download/99/mask", "/api/photo/14", "/api/tiles?rows=999", "/api/search?row=99&part=1",
+    "/config.yaml",
     "/run/config.yaml", "/api", "/static/x"])
 def test_hostile_paths_get_nothing(client: TestClient, path: str) -> None:
     answer = client.get(path)

@@ -49,6 +49,7 @@ def evaluate(
     from mpae.devices import choose_device
     from mpae.distributed import process_group
     from mpae.evaluation import evaluate, result, systems
+    from mpae.prediction.part_names import PartNames
     from mpae.run import Run
 
     console, out = messages(quiet), results()
@@ -72,6 +73,8 @@ def evaluate(
                                   limit=limit, fit_limit=nme_images or limit, device=where, progress=progress)
     if not first:
         return
+    if run:
+        found = found.with_names(PartNames.load(run.folder, model.num_parts).labels())
     title = f"{run_folder or baseline} on {dataset}, {split} split, K = {model.num_parts}"
     out.print(figures_table(found, title, dataset, model.num_parts))
     share = 100 * found.model_seconds / found.seconds

@@ -26,6 +26,7 @@ def export(
     from mpae.export.onnx import export_onnx
     from mpae.hub import run_folder
     from mpae.model.load import load_model
+    from mpae.prediction.part_names import PartNames
 
     console = messages(quiet)
     if file.suffix.lower() != ".onnx":
@@ -34,10 +35,11 @@ def export(
         raise MPAEError(f"'{file}' is a folder; give the name of a file.")
     if file.exists() and not overwrite:
         raise MPAEError(f"'{file}' exists already; replace it with --overwrite, or choose another name.")
+    folder = run_folder(run)
     with busy(console, "load the model"):
-        model = load_model(run_folder(run)).to(choose_device(device))
+        model = load_model(folder).to(choose_device(device))
     with busy(console, "write the graph and check it"):
-        done = export_onnx(model, file, int8=int8)
+        done = export_onnx(model, file, int8=int8, names=PartNames.load(folder, model.num_parts))
     out = results(quiet)
     out.print(f"Wrote {done.file} ({done.megabytes:.0f} MB).", highlight=False, soft_wrap=True)
     out.print(f"ONNX Runtime gives the labels of mpae on {done.exact_agreement:.3%} of pixels.", highlight=False)

@@ -35,6 +35,7 @@ def predict(
     from mpae.distributed import process_group
     from mpae.hub import run_folder
     from mpae.model.load import load_model
+    from mpae.prediction.part_names import PartNames
     from mpae.prediction.predictor import predict_folder
     from mpae.run import Run
 
@@ -55,7 +56,7 @@ def predict(
     digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
     with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
-                              run_folder=str(folder.resolve()),
+                              run_folder=str(folder.resolve()), names=PartNames.load(folder, model.num_parts),
                               write=[kind.strip() for kind in write.split(",") if kind.strip()], flip=flip,
                               device=where, batch_size=batch_size, workers=workers, overwrite=overwrite,
                               progress=progress)

@@ -44,6 +44,7 @@ def show(
     from mpae.drawing.overlay import overlay, viewing_size
     from mpae.hub import run_folder
     from mpae.model.load import load_model
+    from mpae.prediction.part_names import PartNames
     from mpae.prediction.predictor import PartPredictor
 
     console = messages(quiet)
@@ -52,11 +53,13 @@ def show(
     picture = next(iterate_pictures(image))
     file = out_file or png_file(image)
     check_replaceable(file)
+    folder = run_folder(run)
     with busy(console, "find the parts"):
-        predictor = PartPredictor(load_model(run_folder(run)), device=choose_device(device))
-        parts = next(predictor.predict([picture]))
+        model = load_model(folder)
+        names = PartNames.load(folder, model.num_parts)
+        parts = next(PartPredictor(model, device=choose_device(device), names=names).predict([picture]))
     view = picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC)
-    write_png(file, overlay(view, parts.mask))
+    write_png(file, overlay(view, names.seen(parts.mask), names.all_names(), names.colours()))
     print_parts(results(quiet), picture.image, parts)
     results(quiet).print(f"{file}", highlight=False, soft_wrap=True)
 

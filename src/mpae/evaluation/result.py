@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ class Evaluation:
     skipped: list[tuple[str, str]]  # name and reason of images that could not be read
     seconds: float
     model_seconds: float  # of them in the model's forward passes
+
+    def with_names(self, names: Sequence[str]) -> Evaluation:
+        """The same figures, with the K parts called as people call them."""
+        if self.contingency is None:
+            return self
+        return replace(self, contingency=replace(self.contingency, parts=[*names, "background"]))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data without the rows."""

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from mpae import __version__
 from mpae.data.augment import make_view
 from mpae.data.sources.synthetic import SyntheticImages
-from mpae.drawing.palette import part_colours, part_name
 from mpae.errors import MPAEError
 from mpae.files import write_atomically
 from mpae.model import MPAE
+from mpae.prediction.part_names import PartNames
 
 OPSET = 17  # the first with LayerNormalization, so that runtimes of 2022 and later read the graph
 INPUT, OUTPUTS = "images", ("logits", "descriptors")
@@ -54,13 +54,14 @@ class Inference(nn.Module):
         return logits, descriptors
 
 
-def export_onnx(model: MPAE, file: Path, *, int8: bool = False) -> Exported:
+def export_onnx(model: MPAE, file: Path, *, int8: bool = False, names: PartNames | None = None) -> Exported:
     """Write backbone and PartFormer as one self-contained file, for any batch size.
 
     The graph normalises colours itself; what else a program needs to know is JSON under the key ``mpae`` of the
     file's metadata. Before it is written, ONNX Runtime has given our masks from it.
 
     Args:
+        names: that people gave the parts; joined ones have the same.
         int8: store the weights of matrix products in 8 bits and multiply in 8 bits: a quarter of the size, often
             faster, not exact.
     """
@@ -68,7 +69,7 @@ def export_onnx(model: MPAE, file: Path, *, int8: bool = False) -> Exported:
     _require("onnxruntime")
     with tempfile.TemporaryDirectory(prefix="mpae-onnx-") as folder:
         exact = Path(folder) / "exact.onnx"
-        write_graph(model, exact)
+        write_graph(model, exact, names or PartNames(model.num_parts))
         onnx.checker.check_model(str(exact), full_check=True)
         exact_agreement = agreement(model, exact)
         if exact_agreement < AGREEMENT:
@@ -83,7 +84,7 @@ def export_onnx(model: MPAE, file: Path, *, int8: bool = False) -> Exported:
     return Exported(file, file.stat().st_size / 1e6, final_agreement, exact_agreement)
 
 
-def write_graph(model: MPAE, file: Path) -> None:
+def write_graph(model: MPAE, file: Path, names: PartNames) -> None:
     onnx = _require("onnx")
     size = model.image_size
     example = torch.rand(2, 3, size, size, device=model.mean.device)
@@ -98,15 +99,15 @@ def write_graph(model: MPAE, file: Path) -> None:
     for output, shape in zip(graph.graph.output, shapes, strict=True):  # the tracer names some sizes, others not
         for axis, length in zip(output.type.tensor_type.shape.dim[1:], shape[1:], strict=True):
             axis.dim_value = length
-    onnx.helper.set_model_props(graph, {METADATA: json.dumps(describe(model, shapes))})
+    onnx.helper.set_model_props(graph, {METADATA: json.dumps(describe(model, shapes, names))})
     graph.producer_name, graph.producer_version = "mpae", __version__
     onnx.save(graph, str(file))
 
 
-def describe(model: MPAE, shapes: list[tuple[int, ...]]) -> dict[str, Any]:
+def describe(model: MPAE, shapes: list[tuple[int, ...]], names: PartNames) -> dict[str, Any]:
     """What a program that has only the file needs to know: how pictures go in, and what comes out."""
     size, num_parts = model.image_size, model.num_parts
-    colours = part_colours(num_parts).tolist()
+    colours, hidden = names.colours().tolist(), [label == 0 for label in names.lookup()[1:]]
     return {
         "version": __version__,
         "input": {"name": INPUT, "shape": ["batch", 3, size, size], "type": "float32", "colours": "RGB",
@@ -120,8 +121,8 @@ def describe(model: MPAE, shapes: list[tuple[int, ...]]) -> dict[str, Any]:
             "descriptors": {"shape": ["batch", *shapes[1][1:]], "rows": "as the channels of the logits"}},
         "num_parts": num_parts,
         "background": num_parts,
-        "parts": [{"channel": index, "label": index + 1, "name": part_name(index + 1), "colour": colour}
-                  for index, colour in enumerate(colours)],
+        "parts": [{"channel": index, "label": index + 1, "name": names.name(index + 1), "colour": colour,
+                   "hidden": hidden[index]} for index, colour in enumerate(colours)],
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from mpae.drawing.palette import part_name
 from mpae.files import write_atomically
 from mpae.prediction.journal import Journal, Record
+from mpae.prediction.part_names import PartNames
 
 
 def encode_labels(mask: np.ndarray) -> dict[int, str]:
@@ -33,16 +33,16 @@ def encode_labels(mask: np.ndarray) -> dict[int, str]:
     return encoded
 
 
-def write_coco(path: Path, journal: Journal, num_parts: int) -> None:
-    """One COCO file of all images, with the memory for one."""
-    categories = [{"id": k, "name": part_name(k), "supercategory": "part"} for k in range(1, num_parts + 1)]
+def write_coco(path: Path, journal: Journal, names: PartNames) -> None:
+    """One COCO file of all images, with the memory for one; parts as people see them: joined, hidden, named."""
+    categories = [{"id": part.index, "name": part.name, "supercategory": "part"} for part in names.shown()]
 
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8") as file:
             file.write('{"info": {"description": "Parts discovered by mpae"}, "licenses": [],\n"images": [')
             _write_list(file, (_coco_image(*numbered) for numbered in enumerate(journal.records(), start=1)))
             file.write('],\n"annotations": [')
-            _write_list(file, _annotations(journal.records()))
+            _write_list(file, _annotations(journal.records(), names))
             file.write(f'],\n"categories": {json.dumps(categories)}}}\n')
 
     write_atomically(path, write)
@@ -52,15 +52,28 @@ def _coco_image(number: int, record: Record) -> dict[str, Any]:
     return {"id": number, "file_name": record["name"], "width": record["width"], "height": record["height"]}
 
 
-def _annotations(records: Iterable[Record]) -> Iterator[dict[str, Any]]:
+def _annotations(records: Iterable[Record], names: PartNames) -> Iterator[dict[str, Any]]:
     number = 0
     for image, record in enumerate(records, start=1):
-        for part in record["parts"]:
-            number += 1
-            yield {"id": number, "image_id": image, "category_id": part["index"],
-                   "segmentation": {"size": [record["height"], record["width"]],
-                                    "counts": record["kept"]["coco"][str(part["index"])]},
-                   "area": part["area"], "bbox": part["box"], "iscrowd": 0, "score": part["confidence"]}
+        present = {part["index"]: part for part in record["parts"]}
+        for named in names.shown():
+            members = [present[index] for index in named.members if index in present]
+            if members:
+                number += 1
+                area = sum(part["area"] for part in members)
+                certainty = sum(part["area"] * part["confidence"] for part in members) / area
+                yield {"id": number, "image_id": image, "category_id": named.index,
+                       "segmentation": {"size": [record["height"], record["width"]],
+                                        "counts": record["kept"]["coco"][str(named.index)]},
+                       "area": area, "bbox": _around([part["box"] for part in members]), "iscrowd": 0,
+                       "score": round(certainty, 4)}
+
+
+def _around(boxes: Sequence[Sequence[int]]) -> list[int]:
+    """The box x, y, width, height around some boxes."""
+    left, top = (min(box[axis] for box in boxes) for axis in (0, 1))
+    right, bottom = (max(box[axis] + box[axis + 2] for box in boxes) for axis in (0, 1))
+    return [left, top, right - left, bottom - top]
 
 
 def _write_list(file: TextIO, items: Iterable[dict[str, Any]]) -> None:

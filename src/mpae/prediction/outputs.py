@@ -20,6 +20,7 @@ from mpae.files import write_atomically
 
 if TYPE_CHECKING:  # `mpae --help` reads the registry: what draws and segments is imported when it is used
     from mpae.prediction.journal import Journal
+    from mpae.prediction.part_names import PartNames
     from mpae.prediction.parts import Part
 
 
@@ -34,6 +35,7 @@ class Predicted:
     descriptors: np.ndarray  # (K, C)
     features: np.ndarray  # (K, E): mean of the frozen features under each part
     shown: np.ndarray | None  # (H', W', 3) uint8, the image at a size to look at, where an output `shows` it
+    names: PartNames  # that people gave the parts
 
     @property
     def num_parts(self) -> int:
@@ -51,7 +53,7 @@ class Output:
     shows: bool = False  # needs the image at a size to look at
     image: Callable[[Path, Predicted], None] | None = None  # writes the file of one image
     keep: Callable[[Predicted], Any] | None = None  # what `table` needs of one image: plain data, or numbers (K, n)
-    table: Callable[[Path, Journal, int], None] | None = None  # writes the file of all images; the number is K
+    table: Callable[[Path, Journal, PartNames], None] | None = None  # writes the file of all images
 
     @property
     def place(self) -> str:
@@ -79,7 +81,8 @@ def write_overlay(path: Path, found: Predicted) -> None:
     from mpae.drawing.overlay import overlay
 
     assert found.shown is not None
-    picture = overlay(Image.fromarray(found.shown), found.mask)
+    names = found.names
+    picture = overlay(Image.fromarray(found.shown), names.seen(found.mask), names.all_names(), names.colours())
     write_atomically(path, lambda temporary: picture.save(temporary, format="JPEG", quality=90))
 
 
@@ -98,7 +101,7 @@ def write_probabilities(path: Path, found: Predicted) -> None:
 # -- a file for all images
 
 
-def write_parts(path: Path, journal: Journal, num_parts: int) -> None:
+def write_parts(path: Path, journal: Journal, names: PartNames) -> None:
     """One line of JSON for each image."""
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8") as file:
@@ -109,25 +112,25 @@ def write_parts(path: Path, journal: Journal, num_parts: int) -> None:
     write_atomically(path, write)
 
 
-def write_descriptors(path: Path, journal: Journal, num_parts: int) -> None:
+def write_descriptors(path: Path, journal: Journal, names: PartNames) -> None:
     """`names` (n,), `descriptors` (n, K, C) float32 and `present` (n, K) bool, in the order of the images."""
     n = len(journal)
-    names = np.array([record["name"] for record in journal.records()], dtype=str)
-    first = next(journal.numbers("descriptors"), np.empty((num_parts, 0)))
+    images = np.array([record["name"] for record in journal.records()], dtype=str)
+    first = next(journal.numbers("descriptors"), np.empty((names.num_parts, 0)))
 
     def write(temporary: Path) -> None:
         with zipfile.ZipFile(temporary, "w") as archive:
-            _write_array(archive, "names", names.shape, names.dtype.str, [names])
+            _write_array(archive, "names", images.shape, images.dtype.str, [images])
             _write_array(archive, "descriptors", (n, *first.shape), "<f4", journal.numbers("descriptors"))
-            present = (_present(record["parts"], num_parts) for record in journal.records())
-            _write_array(archive, "present", (n, num_parts), "|b1", present)
+            present = (_present(record["parts"], names.num_parts) for record in journal.records())
+            _write_array(archive, "present", (n, names.num_parts), "|b1", present)
 
     write_atomically(path, write)
 
 
-def write_features(path: Path, journal: Journal, num_parts: int) -> None:
+def write_features(path: Path, journal: Journal, names: PartNames) -> None:
     """(n, K, E) float16, in the order of parts.jsonl, as a plain .npy that can be mapped into memory."""
-    first = next(journal.numbers("features"), np.empty((num_parts, 0)))
+    first = next(journal.numbers("features"), np.empty((names.num_parts, 0)))
 
     def write(temporary: Path) -> None:
         with temporary.open("wb") as file:
@@ -141,13 +144,13 @@ def write_features(path: Path, journal: Journal, num_parts: int) -> None:
 def keep_coco(found: Predicted) -> dict[int, str]:
     from mpae.prediction.coco import encode_labels
 
-    return encode_labels(found.mask)
+    return encode_labels(found.names.seen(found.mask))
 
 
-def write_annotations(path: Path, journal: Journal, num_parts: int) -> None:
+def write_annotations(path: Path, journal: Journal, names: PartNames) -> None:
     from mpae.prediction.coco import write_coco
 
-    write_coco(path, journal, num_parts)
+    write_coco(path, journal, names)
 
 
 # -- the registry, in the order of --write

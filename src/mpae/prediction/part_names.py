@@ -133,6 +133,14 @@ class PartNames:
         chosen = {member: part.colour for part in self.parts() for member in part.members}
         return np.array([chosen[k] for k in range(1, self.num_parts + 1)], dtype=np.uint8).reshape(-1, 3)
 
+    def as_text(self) -> str:
+        """'3=head 5=head 7-': what differs from numbers, in one line."""
+        words = []
+        for index, entry in self.entries.items():
+            words += [f"{index}={entry[key]}" for key in ("name", "colour") if key in entry]
+            words += [f"{index}-"] if entry.get("hidden") else []
+        return " ".join(words)
+
     def all_names(self) -> list[str]:
         """Of each of the model's parts; members of a joined part have the same."""
         return [self.name(k) for k in range(1, self.num_parts + 1)]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpae.drawing.palette import part_name
+from mpae.prediction.part_names import PartNames
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,11 @@ class Part:
     centre: tuple[float, float]  # x, y; the centre of the top left pixel is (0.5, 0.5)
     box: tuple[int, int, int, int]  # x, y, width, height
     confidence: float  # mean probability of the part over its own pixels
+    given_name: str = ""  # by people, in parts.yaml of the run
 
     @property
     def name(self) -> str:
-        return part_name(self.index)
+        return self.given_name or part_name(self.index)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
@@ -49,6 +51,7 @@ class Parts:
     descriptors: np.ndarray = field(repr=False)  # (K, C) float32
     probabilities: np.ndarray | None = field(default=None, repr=False)  # (K+1, H, W), background last
     features: np.ndarray | None = field(default=None, repr=False)  # (K, E): frozen features under each part
+    names: PartNames | None = field(default=None, repr=False)  # that people gave the parts
 
     @property
     def size(self) -> tuple[int, int]:
@@ -58,3 +61,13 @@ class Parts:
     @property
     def num_parts(self) -> int:
         return len(self.descriptors)
+
+    def __getitem__(self, part: str | int) -> np.ndarray:
+        """Where a part is, by its name or number: (H, W) bool; nowhere, where the image does not show it.
+
+        >>> mask = np.array([[0, 2], [1, 2]], dtype=np.uint8)
+        >>> names = PartNames(3).rename(2, "head")
+        >>> Parts("heron.jpg", mask, [], np.zeros((3, 4)), names=names)["head"].tolist()
+        [[False, True], [False, True]]
+        """
+        return np.isin(self.mask, (self.names or PartNames(self.num_parts)).find(part).members)

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,7 +36,8 @@ from mpae.prediction.journal import Journal, JournalWriter, Record
 from mpae.prediction.masks import MAX_PARTS, probabilities, segment
 from mpae.prediction.output_paths import output_names
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted, choose_outputs
-from mpae.prediction.parts import Parts
+from mpae.prediction.part_names import PartNames
+from mpae.prediction.parts import Part, Parts
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
 
@@ -52,13 +53,19 @@ class Described(NamedTuple):
 class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
-    def __init__(self, model: PartModel, *, flip: bool = False, device: torch.device | str | None = None):
-        """``flip`` averages the logits of the picture and of its mirror image; it takes twice the time. The model
-        moves to the device; without one it stays where it is."""
+    def __init__(self, model: PartModel, *, flip: bool = False, device: torch.device | str | None = None,
+                 names: PartNames | None = None):
+        """
+        Args:
+            flip: average the logits of the picture and of its mirror image; it takes twice the time.
+            device: where the model moves; without one it stays where it is.
+            names: that people gave the parts; their numbers if not given.
+        """
         if model.num_parts > MAX_PARTS:
             raise MPAEError(f"The model has {model.num_parts} parts, and a mask has room for {MAX_PARTS}; "
                             f"train one with fewer.")
         self.model, self.flip, self.device = model, flip, place_on(model, device)
+        self.names = names or PartNames(model.num_parts)
 
     def predict(self, pictures: Iterable[Picture], *, batch_size: int = 16,
                 with_probabilities: bool = False) -> Iterator[Parts]:
@@ -68,9 +75,14 @@ class PartPredictor:
             pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
             for picture, logit, descriptor, features in zip(batch, *self.describe(np.stack(pixels)), strict=True):
                 size = picture.image.size
-                mask, present = segment(logit, size)
+                mask, present = self.segment(logit, size)
                 maps = probabilities(logit, size) if with_probabilities else None
-                yield Parts(picture.name, mask, present, descriptor, maps, features)
+                yield Parts(picture.name, mask, present, descriptor, maps, features, self.names)
+
+    def segment(self, logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list[Part]]:
+        """The mask of an image (H, W) and the parts in it, with the names that people gave them."""
+        mask, present = segment(logits, size)
+        return mask, [replace(part, given_name=self.names.name(part.index)) for part in present]
 
     @torch.inference_mode()
     def describe(self, pixels: np.ndarray) -> Described:
@@ -105,7 +117,8 @@ class FolderPrediction:
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
                    batch_size: int = 16, workers: int = 0, overwrite: bool = False,
-                   device: torch.device | str | None = None, progress: Progress = lambda *_: None) -> FolderPrediction:
+                   device: torch.device | str | None = None, names: PartNames | None = None,
+                   progress: Progress = lambda *_: None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
 
     Args:
@@ -115,15 +128,18 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         write: what to write; `mpae.prediction.outputs` describes each.
         device: where the model is moved and runs; where it is, if not given.
         workers: processes that read and decode ahead of the model.
+        names: that people gave the parts; overlays, tables and COCO have them. Masks have all K parts in any case.
         progress: called with "predict", images done by this call, and images it has to do.
 
     Where torch.distributed runs, each process takes its share of the images.
     """
     start = time.perf_counter()
-    predictor = PartPredictor(model, flip=flip, device=device)
+    predictor = PartPredictor(model, flip=flip, device=device, names=names)
     outputs = choose_outputs(write)
     settings = {"run": run, "origin": origin, "write": [output.name for output in outputs], "flip": flip,
                 "num_parts": model.num_parts, "image_size": model.image_size}
+    if predictor.names.entries:
+        settings["names"] = predictor.names.as_text()  # one file has the same names throughout
     folder, files = PredictionFolder(out), output_names(source.names)
     found = on_first_process(lambda: _begin(folder, settings, source.names, files, overwrite, run_folder))
     if isinstance(found, dict):
@@ -133,7 +149,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     job = _Job(predictor, source, folder, files, outputs, batch_size, workers, progress)
     unreadable = sorted(gather_items(job.run(found[rank::processes], rank)))
     skipped = [(source.names[index], reason) for index, reason in unreadable]
-    images = on_first_process(lambda: _assemble(folder, settings, source.names, files, skipped))
+    images = on_first_process(lambda: _assemble(folder, settings, source.names, files, skipped, predictor.names))
     return FolderPrediction(folder, images, len(found) - len(skipped), skipped, time.perf_counter() - start)
 
 
@@ -199,8 +215,9 @@ class _Job:
                features: np.ndarray) -> tuple[Record, dict[str, np.ndarray]]:
         """Make and write the files of one image; returns what the tables need of it: plain data, and numbers."""
         file = self.files[sample.index]
-        mask, present = segment(logits, sample.size)
-        found = Predicted(sample.size, logits, mask, present, descriptors, features, sample.shown)
+        mask, present = self.predictor.segment(logits, sample.size)
+        found = Predicted(sample.size, logits, mask, present, descriptors, features, sample.shown,
+                          self.predictor.names)
         for output in self.outputs:
             if output.image:
                 output.image(self.folder.folder / output.path.format(file), found)
@@ -213,12 +230,12 @@ class _Job:
 
 
 def _assemble(folder: PredictionFolder, settings: dict[str, Any], names: Sequence[str], files: Sequence[str],
-              skipped: list[tuple[str, str]]) -> int:
+              skipped: list[tuple[str, str]], part_names: PartNames) -> int:
     """Put the tables together from the journals; returns the number of images in them."""
     journal = Journal(folder.unfinished, names, files)
     for name in settings["write"]:
         if write := OUTPUTS[name].table:
-            write(folder.output(name), journal, settings["num_parts"])
+            write(folder.output(name), journal, part_names)
     write_skipped(folder.skipped, skipped)
     folder.finish(settings, names, len(journal), skipped)
     return len(journal)

@@ -22,6 +22,7 @@ from mpae.losses.objective import TITLES as LOSS_TITLES
 from mpae.metrics.registry import HEADLINE
 from mpae.model import MPAE
 from mpae.model.load import load_model
+from mpae.prediction.part_names import PartNames
 from mpae.report.charts import bar_chart, heat_map, line_chart
 from mpae.report.collect import Findings, PartUse, Seen, curves, examine
 from mpae.report.pictures import attention_map, part_crop, swatch
@@ -81,6 +82,7 @@ class Page:
 
     def __init__(self, folder: Path, run: Run, findings: Findings, against: Run | None, other: Findings | None):
         self.folder, self.run, self.findings, self.against, self.other = folder, run, findings, against, other
+        self.names = PartNames.load(run.folder, findings.num_parts)
         (folder / "images").mkdir(parents=True)
 
     def content(self) -> dict[str, Any]:
@@ -94,7 +96,7 @@ class Page:
             "lead": f"{found.num_parts} parts, found without a label, shown on {found.images} images.",
             "headline": self.headline(),
             "against": self.against.folder.resolve().name if self.against else None,
-            "unused": ", ".join(part_name(part.index) for part in found.parts if part.unused),
+            "unused": ", ".join(self.names.name(part.index) for part in found.parts if part.unused),
             "rows": [self.row(i, seen) for i, seen in enumerate(found.rows)],
             "parts": [self.part(use) for use in found.parts],
             "presence_chart": Markup(bar_chart(found.parts_per_image, [str(n) for n in range(found.num_parts + 1)],
@@ -132,12 +134,13 @@ class Page:
         name = part_name(use.index)
         pictures = [self.save(part_crop(seen, part), f"{name}-{i}", f"{seen.name}, certainty {sure:.0%}")
                     for i, (sure, seen, part) in enumerate(use.best)]
-        return {"name": part_name(use.index), "colour": swatch(use.index), "text": text, "pictures": pictures,
-                "unused": use.unused}
+        return {"name": self.names.labels()[use.index - 1], "colour": swatch(use.index), "text": text,
+                "pictures": pictures, "unused": use.unused}
 
     def attention(self, number: int, seen: Seen) -> dict[str, Any]:
         pictures = [self.save(seen.image, f"attention-{number}-image", "image")]
-        pictures += [self.save(attention_map(seen, part.index - 1), f"attention-{number}-{part.index}", part.name)
+        pictures += [self.save(attention_map(seen, part.index - 1), f"attention-{number}-{part.index}",
+                               self.names.name(part.index))
                      for part in seen.present]
         return {"name": seen.name, "pictures": pictures}
 

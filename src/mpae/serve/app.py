@@ -79,34 +79,34 @@ async def page_file(request: Request) -> Response:
 
 async def state(request: Request) -> Response:
     session: Session = request.app.state.session
-    names, shown = session.names(), session.shown
-    parts = names.parts()
-    counts = (session.columns().share > 0).sum(axis=0).tolist()
-    index = shown.index
+    now = session.now()
+    names, shown = now.names, now.shown
+    counts = (now.columns.share > 0).sum(axis=0).tolist()
     return JSONResponse({
         "run": session.run.folder.resolve().name, "numParts": session.num_parts, "revision": names.revision,
         "canUndo": bool(names.before), "version": shown.version, "images": len(shown.table),
         "gallery": session.folder is not None, "photos": session.source is not None,
-        "search": index is not None, "measured": shown.scores is not None,
+        "search": shown.index is not None, "measured": shown.scores is not None,
         "model": session.predictor is not None,
         "job": {"state": session.state, "done": session.done, "total": session.total, "sentence": session.sentence},
         "parts": [{"index": part.index, "name": part.name, "members": part.members, "colour": part.hex_colour,
-                   "hidden": part.hidden, "count": count} for part, count in zip(parts, counts, strict=True)]})
+                   "hidden": part.hidden, "count": count} for part, count in zip(now.parts, counts, strict=True)]})
 
 
 async def photos(request: Request) -> Response:
     """Rows of the photos that fit a filter, in an order; the page asks for what it shows of them later."""
     session: Session = request.app.state.session
     query = request.query_params
-    columns = {part.index: number for number, part in enumerate(session.names().parts())}
+    now = session.now()
+    columns = {part.index: number for number, part in enumerate(now.parts)}
 
     def chosen(key: str) -> list[int]:
         return [columns[index] for index in numbers(query.get(key, "")) if index in columns]
 
     part = chosen("part")
-    rows = session.columns().choose(chosen("present"), chosen("absent"), query.get("order", "name"),
-                                    part[0] if part else None, query.get("descending") == "1")
-    return JSONResponse({"version": session.shown.version, "rows": rows.tolist()})
+    rows = now.columns.choose(chosen("present"), chosen("absent"), query.get("order", "name"),
+                              part[0] if part else None, query.get("descending") == "1")
+    return JSONResponse({"version": now.shown.version, "rows": rows.tolist()})
 
 
 async def tiles(request: Request) -> Response:
@@ -124,14 +124,15 @@ async def photo(request: Request) -> Response:
 
 
 def describe_row(session: Session, row: int, side: int) -> dict[str, Any]:
-    table, columns = session.shown.table, session.columns()
+    now = session.now()
+    table, columns = now.shown.table, now.columns
     try:
         box, paths = session.paths(row, side)
     except UnreadableImage:
         box, paths = "0 0 1 1", {}
     parts = [{"index": part.index, "share": rounded(columns.share[row, number]),
               "certainty": rounded(columns.certainty[row, number]), "unusual": rounded(columns.unusual[row, number])}
-             for number, part in enumerate(session.names().parts()) if columns.share[row, number] > 0]
+             for number, part in enumerate(now.parts) if columns.share[row, number] > 0]
     width, height = table.sizes[row].tolist()
     return {"row": row, "name": printable(table.names[row]), "width": width, "height": height, "box": box,
             "paths": paths, "parts": parts}
@@ -140,10 +141,10 @@ def describe_row(session: Session, row: int, side: int) -> dict[str, Any]:
 async def examples(request: Request) -> Response:
     """For each part its most and its least certain photos."""
     session: Session = request.app.state.session
-    columns = session.columns()
+    now = session.now()
     strips = {}
-    for number, part in enumerate(session.names().parts()):
-        certain, uncertain = columns.examples(number, EXAMPLES)
+    for number, part in enumerate(now.parts):
+        certain, uncertain = now.columns.examples(number, EXAMPLES)
         strips[part.index] = {"certain": certain, "uncertain": uncertain}
     return JSONResponse({"strips": strips})
 

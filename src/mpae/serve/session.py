@@ -24,7 +24,7 @@ from mpae.prediction.folder import PredictionFolder
 from mpae.prediction.journal import Journal
 from mpae.prediction.outliers import unusualness
 from mpae.prediction.output_paths import output_names
-from mpae.prediction.part_names import FILE, PartNames
+from mpae.prediction.part_names import FILE, NamedPart, PartNames
 from mpae.prediction.search import PartIndex
 from mpae.prediction.table import Predictions, PredictionTable
 from mpae.run import Run
@@ -55,6 +55,16 @@ class Shown:
     scores: np.ndarray | None = None  # (n, K) how unusual each part is
 
 
+@dataclass(frozen=True)
+class Now:
+    """What the page shows at one moment, one part as people see it in each column."""
+
+    names: PartNames
+    parts: list[NamedPart]
+    shown: Shown
+    columns: Columns
+
+
 class Session:
     """Everything behind the page; its methods may be called from any thread."""
 
@@ -78,7 +88,7 @@ class Session:
         self._may_go_on.set()
         self._edit = threading.Lock()
         self._names: tuple[Any, PartNames] | None = None
-        self._columns: tuple[Any, Columns] | None = None
+        self._now: Now | None = None
         self._row_of: tuple[int, dict[str, int]] = (-1, {})
         self._paths = lru_cache(maxsize=4096)(self._make_paths)
         if self.folder is not None and self._is_complete():
@@ -105,22 +115,23 @@ class Session:
             mark: Any = (status.st_mtime_ns, status.st_size, status.st_ino)
         except OSError:
             mark = None
-        if self._names is None or self._names[0] != mark:
-            self._names = mark, PartNames.load(self.run.folder, self.num_parts)
-        return self._names[1]
+        last = self._names
+        if last is None or last[0] != mark:
+            last = self._names = mark, PartNames.load(self.run.folder, self.num_parts)
+        return last[1]
 
     def change_names(self, change: Any, revision: int) -> PartNames:
         """Apply a change to the names that somebody saw as ``revision``; a later one refuses it."""
         with self._edit:
             return change(self.names()).save(self.run.folder, expected=revision)
 
-    def columns(self) -> Columns:
-        """One column for each part as people see it, in the order of `names().parts()`."""
+    def now(self) -> Now:
+        """Names, images and columns that belong together, whatever changes meanwhile."""
         shown, names = self.shown, self.names()
-        mark = (shown.version, names.revision)
-        if self._columns is None or self._columns[0] != mark:
-            self._columns = mark, Columns.of(shown.table, names.parts(), shown.scores)
-        return self._columns[1]
+        last = self._now
+        if last is None or last.shown is not shown or last.names is not names:
+            last = self._now = Now(names, names.parts(), shown, Columns.of(shown.table, names.parts(), shown.scores))
+        return last
 
     # -- pictures
 
