@@ -46,7 +46,6 @@ class Run:
         self.metrics_file = self.folder / "metrics.jsonl"
         self.previews = self.folder / "previews"
         self.skipped_file = self.folder / "skipped.txt"
-        self.parts_file = self.folder / "parts.yaml"
         self.tensorboard = self.folder / "tensorboard"
         self.evaluations = self.folder / "evaluations"
         self.parts_file = self.folder / "parts.yaml"
