@@ -38,6 +38,7 @@ log = logging.getLogger("mpae")
 
 KINDS = ["masks", "parts", "features"]  # what the page needs of a prediction
 BATCH = 4  # images that are predicted together: few, so that a dropped photo waits for little
+HEAD_START = 1.5  # seconds in which the first photos are shown before the model takes the cores
 REFRESH = 24  # images after which those predicted so far are shown
 
 
@@ -196,6 +197,7 @@ class Session:
 
     def _work(self) -> None:
         try:
+            self._stop.wait(HEAD_START if len(self.shown.table) else 0)
             self._load_model()
             if self.folder is not None and not self._is_complete():
                 self._predict()
@@ -203,7 +205,7 @@ class Session:
                 self._show_finished()
                 self._measure()
             self.state = "ready"
-        except Stopped:
+        except Stopped:  # raised by the progress of the prediction
             self.state = "stopped"
         except MPAEError as error:
             self.state, self.sentence = "failed", str(error)
