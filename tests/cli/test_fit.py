@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from forked import Forked
 from miniatures import edit_line, write_cub
 from pictures import draw_photo
 from run_files import files_in, records_of, same_weights
@@ -117,6 +118,18 @@ def test_synthetic_needs_no_files(mpae: Command, small: list[str], tmp_path: Pat
     done = mpae("fit", "--dataset", "synthetic", "--out", tmp_path / "run", *small,
                 "--set", "data.synthetic_images=8", "--epochs", "1")
     assert done.returncode == 0, done.stderr
+
+
+def test_a_share_of_the_images_is_validated_after_each_epoch(forked: Forked, tiny: list[str], tmp_path: Path) -> None:
+    ended = forked.run("fit", "--dataset", "synthetic", "--out", tmp_path / "run", *tiny,
+                       "--set", "data.validation=0.5", "--set", "data.synthetic_images=8",
+                       "--set", "training.max_steps=3")
+    assert ended.returncode == 0, ended.output
+    records = records_of(tmp_path / "run")
+    assert [(record["step"], record.get("evaluation")) for record in records] == [
+        (1, None), (2, None), (2, "validation"), (3, None), (3, "validation")]
+    assert records[2]["images"] == 4
+    assert "Step 2, validation: " in ended.output
 
 
 def test_a_folder_smaller_than_a_batch_is_no_mistake(

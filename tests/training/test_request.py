@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,8 +61,11 @@ def test_torchrun_with_another_number_of_processes_is_refused(monkeypatch: pytes
 def test_validation_reads_images_to_where_the_model_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Training moves the model to its device; a "meta" model stands in for one on a GPU."""
     seen: list[torch.device] = []
+    waits: list[tuple[str, int, int]] = []
 
-    def evaluate(model: object, source: object, *, device: torch.device | str = "cpu") -> SimpleNamespace:
+    def evaluate(model: object, source: object, *, device: torch.device | str,
+                 progress: Callable[[str, int, int], None]) -> SimpleNamespace:
+        progress("evaluate", 2, 2)
         seen.append(torch.device(device))
         return SimpleNamespace(figures={"nmi": 1.0})
 
@@ -72,5 +76,6 @@ def test_validation_reads_images_to_where_the_model_is(monkeypatch: pytest.Monke
     model = torch.nn.Module()
     for device in ("meta", "cpu"):
         model.register_buffer("mean", torch.zeros(1, device=device))
-        assert validate(model) == {"nmi": 1.0}
+        assert validate(model, lambda *told: waits.append(told)) == {"nmi": 1.0}
     assert seen == [torch.device("meta"), torch.device("cpu")]
+    assert waits == [("evaluate", 2, 2)] * 2

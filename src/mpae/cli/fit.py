@@ -118,7 +118,7 @@ def validator(config: Config) -> Any:
     from mpae.evaluation.evaluate import evaluate
 
     source = open_annotated(config.data, split="validation")
-    return lambda model: evaluate(model, source, device=model.mean.device).figures
+    return lambda model, progress: evaluate(model, source, device=model.mean.device, progress=progress).figures
 
 
 def summary(result: FitResult) -> str:

@@ -85,7 +85,7 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
             if previews.due():
                 record.preview(model, step)
             if step % plan.epoch == 0 and step < plan.steps:
-                record.validate(model, step)
+                record.validate(model, step, display)
             if checkpoints.due():
                 record.checkpoint(step)
             watch(figures, step)
@@ -95,7 +95,7 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
                 break
     record.checkpoint(step)
     record.preview(model, step)
-    record.validate(model, step)
+    record.validate(model, step, display)
     return step, stop if stop and step < plan.steps else "finished"
 
 

@@ -12,12 +12,13 @@ from mpae.distributed import rank_and_size
 from mpae.model import MPAE
 from mpae.run import Run
 from mpae.training.preview import Previewer
+from mpae.training.progress import Progress
 from mpae.training.schedule import Plan
 from mpae.training.watch import Clock
 
 log = logging.getLogger("mpae")
 
-Validator = Callable[[MPAE], Mapping[str, Any]]
+Validator = Callable[[MPAE, Progress], Mapping[str, Any]]
 LOGGED = 1000  # about so many steps of a run are logged
 
 
@@ -59,11 +60,11 @@ class Recorder:
         if self.writes:
             self.previewer.save(model, self.run.previews / f"step-{step:06d}.png")
 
-    def validate(self, model: MPAE, step: int) -> None:
+    def validate(self, model: MPAE, step: int, progress: Progress) -> None:
         if self.validator is None:
             return
         model.eval()
-        figures = self.validator(model)
+        figures = self.validator(model, progress)
         model.train()
         if self.writes:
             self.run.log({"step": step, "evaluation": "validation", **figures})
