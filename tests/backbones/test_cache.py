@@ -271,3 +271,11 @@ def test_the_default_folder_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert default_folder() == tmp_path / ".cache" / "mpae" / "features"
+
+
+def test_the_folder_of_before_is_used_where_it_is_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "old"))
+    monkeypatch.setattr("mpae.backbones.cache.user_cache_path", lambda name, appauthor: tmp_path / "system" / name)
+    assert default_folder() == tmp_path / "system" / "mpae" / "features"
+    (tmp_path / "old" / "mpae" / "features").mkdir(parents=True)
+    assert default_folder() == tmp_path / "old" / "mpae" / "features"

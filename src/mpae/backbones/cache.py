@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from platformdirs import user_cache_path
 from torch import Tensor, nn
 
 from mpae.backbones.vit import FEW
@@ -168,6 +169,6 @@ class FeatureCache:
 
 
 def default_folder() -> Path:
-    """The user's cache folder, as other tools choose it."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "mpae" / "features"
+    """The user's cache folder as the system has it; that of version 0.1, where it is there."""
+    before = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpae" / "features"
+    return before if before.is_dir() else user_cache_path("mpae", appauthor=False) / "features"
