@@ -184,6 +184,7 @@ class Config(Section):
 PRESETS: dict[str, dict[str, Any]] = {
     # Appendix A.2 and the released implementation, which gave the published figures.
     "paper": {
+        "data.reading": "released",
         "backbone.name": "dinov2-vitb14-reg",
         "loss.vgg": "vgg19",
         "training.batch_size": 64,
