@@ -174,12 +174,12 @@ def _figures(run: Run) -> str:
     if not titles:
         return ""
     rows = [["evaluated on", *titles.values()], ["---"] * (len(titles) + 1)]
-    rows += [[f"{record['evaluation']} {record.get('split', '')}".strip(), *(_number(record, name) for name in titles)]
+    rows += [[f"{record['evaluation']} {record.get('split', '')}".strip(), *(_digits(record, name) for name in titles)]
              for record in records]
     return "\n## Figures\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
-def _number(record: Mapping[str, Any], name: str) -> str:
+def _digits(record: Mapping[str, Any], name: str) -> str:
     value = record.get(name)
     return f"{value:.2f}" if isinstance(value, (int, float)) else ""
 

@@ -62,14 +62,14 @@ def demo(
         write_atomically(folder / "parts.png", lambda path: picture.save(path, format="PNG"))
         page = write_report(result.run, test, model=model, limit=TEST_IMAGES, progress=progress)
     out = results()
-    out.print(figures_table(TITLES, figures))
+    out.print(systems_table(TITLES, figures))
     out.print(f"{(time.monotonic() - start) / 60:.1f} minutes in all.\n"
               f"Look at:       {folder / 'parts.png'}\n"
               f"and at:        {page}\n"
               f"Your photos:   mpae fit PHOTOS --out runs/mine --parts {PARTS}", highlight=False, soft_wrap=True)
 
 
-def figures_table(titles: Sequence[str], figures: Mapping[str, Sequence[float]]) -> Table:
+def systems_table(titles: Sequence[str], figures: Mapping[str, Sequence[float]]) -> Table:
     table = Table(title=f"{TEST_IMAGES} images that were not seen before, in percent", title_justify="left")
     table.add_column("system")
     for title in titles:

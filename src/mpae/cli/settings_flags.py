@@ -14,7 +14,7 @@ from mpae.config import PRESETS, Config, all_settings
 
 
 def with_settings(sections: Iterable[str] = tuple(Config.model_fields)) -> Callable[[Callable], Callable]:
-    """Give a verb one flag for each setting that has one; the verb receives those given as `settings`."""
+    """Give a verb one flag for each setting that has one; the verb receives those that were used as `settings`."""
     chosen = [(name, field) for name, field in all_settings()
               if name.partition(".")[0] in sections and (field.json_schema_extra or {}).get("flag")]  # type: ignore
 
@@ -27,8 +27,8 @@ def with_settings(sections: Iterable[str] = tuple(Config.model_fields)) -> Calla
 
         @functools.wraps(verb)
         def wrapper(**values: Any) -> Any:
-            given = {flags[key]: values.pop(key) for key in flags}
-            return verb(**values, settings={name: value for name, value in given.items() if value is not None})
+            values_of = {flags[key]: values.pop(key) for key in flags}
+            return verb(**values, settings={name: value for name, value in values_of.items() if value is not None})
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + made
         wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -132,7 +132,7 @@ class PredictionFolder:
         for key, value in settings.items():
             there = found["settings"].get(key)
             if there != value:
-                raise MPAEError(f"'{self}' holds predictions with {key} = {_plain(there)}, not {_plain(value)}; "
+                raise MPAEError(f"'{self}' holds predictions with {key} = {_as_text(there)}, not {_as_text(value)}; "
                                 f"{WAY_OUT}.")
 
     def _write_manifest(self, settings: Mapping[str, Any], complete: Mapping[str, Any] | None, run_folder: str) -> None:
@@ -154,5 +154,5 @@ def digest(names: Iterable[str]) -> str:
     return state.hexdigest()
 
 
-def _plain(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
