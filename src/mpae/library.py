@@ -31,7 +31,8 @@ from mpae.run import Run
 
 log = logging.getLogger("mpae")
 
-NEEDED = ("config.yaml", "model.safetensors")  # what a pickle carries of the run folder
+# What a pickle carries of the run folder; an imported model may have brought its backbone along.
+NEEDED = ("config.yaml", "model.safetensors", "backbone.safetensors")
 
 
 class PartDiscovery(TransformerMixin, BaseEstimator):
@@ -275,7 +276,8 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         state = {key: value for key, value in super().__getstate__().items()
                  if key not in ("run_", "model_", "_temporary")}
         if self.__sklearn_is_fitted__():
-            state["_files"] = {name: (self.run_.folder / name).read_bytes() for name in NEEDED}
+            state["_files"] = {name: (self.run_.folder / name).read_bytes() for name in NEEDED
+                               if (self.run_.folder / name).is_file()}
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -283,7 +285,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         super().__setstate__(state)
         if files is not None:
             folder, self._temporary = self._new_folder(None)
-            for name in NEEDED:
+            for name in filter(files.__contains__, NEEDED):
                 (folder / name).write_bytes(files[name])
             self._use(Run.open(folder))
 
@@ -316,7 +318,8 @@ def part_vector(parts: Parts) -> np.ndarray:
 def copy_run(run: Run, folder: Path) -> None:
     """Copy what this package writes into a run folder, and nothing else that lies there."""
     folder.mkdir(parents=True)
-    for file in (run.config_file, run.weights_file, run.metrics_file, run.skipped_file, run.parts_file):
+    for file in (run.config_file, run.weights_file, run.backbone_file, run.metrics_file, run.skipped_file,
+                 run.parts_file):
         if file.is_file():
             shutil.copy(file, folder / file.name)
     for inner in (run.checkpoint_file.parent, run.previews):

@@ -18,6 +18,7 @@ from mpae.cli.app import app
 from mpae.errors import MPAEError
 from mpae.export.import_released import import_released, read_checkpoint
 from mpae.export.released import to_released
+from mpae.library import PartDiscovery
 from mpae.run import Run
 
 
@@ -159,3 +160,12 @@ def test_an_existing_run_is_kept(tmp_path: Path) -> None:
     (tmp_path / "other" / "file").touch()
     with pytest.raises(MPAEError, match="is not a run folder"):
         import_released(checkpoint, tmp_path / "other")
+
+
+def test_a_copy_of_an_imported_model_has_its_backbone(tmp_path: Path) -> None:
+    model = PartDiscovery.load(import_released(
+        read_checkpoint(write(tmp_path, published(56, 4) | dinov2())), tmp_path / "run").folder)
+    model.save(tmp_path / "copy")
+    assert Run(tmp_path / "copy").backbone_file.is_file()
+    again = pickle.loads(pickle.dumps(model))
+    assert again.model_.backbone.fingerprint == model.model_.backbone.fingerprint
