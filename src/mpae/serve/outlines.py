@@ -31,7 +31,9 @@ def outline_paths(labels: np.ndarray) -> dict[int, str]:
 
 def _loops(inside: np.ndarray) -> Iterator[list[Point]]:
     """Closed walks along the border, the inside on the right."""
-    following = _edges(np.pad(inside, 1))
+    rows, columns = np.flatnonzero(inside.any(axis=1)), np.flatnonzero(inside.any(axis=0))
+    top, left = int(rows[0]), int(columns[0])
+    following = _edges(np.pad(inside[top:rows[-1] + 1, left:columns[-1] + 1], 1))
     while following:
         start = next(iter(following))
         loop, here = [], start
@@ -40,7 +42,7 @@ def _loops(inside: np.ndarray) -> Iterator[list[Point]]:
             there = ends.pop()
             if not ends:
                 del following[here]
-            loop.append(here)
+            loop.append((here[0] + left, here[1] + top))
             here = there
             if here == start:
                 break

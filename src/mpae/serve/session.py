@@ -79,6 +79,8 @@ class Session:
         if not run.weights_file.is_file():
             run.load_weights()  # says what is missing
         self.num_parts = config.model.num_parts
+        self._digest = run.weights_digest()
+        self._found: Predictions | None = None  # those that were given, read once
         self._own = False  # whether the predictions are kept in the run folder, by us
         self.source, self.folder, self.origin = self._open(images)
         PartNames.load(run.folder, self.num_parts)  # a damaged file is told in the terminal, before there is a page
@@ -239,7 +241,7 @@ class Session:
                 self._show_unfinished()
             self._may_go_on.wait()
 
-        predict_folder(self.predictor.model, self.source, self.folder.folder, run=self.run.weights_digest(),
+        predict_folder(self.predictor.model, self.source, self.folder.folder, run=self._digest,
                        origin=self.origin, run_folder=str(self.run.folder.resolve()), write=KINDS, batch_size=BATCH,
                        progress=progress)
 
@@ -259,7 +261,7 @@ class Session:
         assert self.folder is not None
         if self.shown.index is not None:
             return
-        found = Predictions(self.folder.folder)
+        found = self._found or Predictions(self.folder.folder)
         index = PartIndex(found.features(), found.table.present) if found.has_features else None
         self.done = self.total = len(found.table)
         self.shown = Shown(self.shown.version + 1, found.table, index)
@@ -278,8 +280,8 @@ class Session:
         return source, PredictionFolder(self.run.folder / "predictions" / f"{images.resolve().name}-{mark}"), origin
 
     def _open_predictions(self, images: Path) -> tuple[ImageSource | None, PredictionFolder, str]:
-        found = Predictions(images)
-        if found.settings["run"].removesuffix("-int8") != self.run.weights_digest():
+        found = self._found = Predictions(images)
+        if found.settings["run"].removesuffix("-int8") != self._digest:
             raise MPAEError(f"'{images}' holds the predictions of another run than '{self.run}'; serve that one, or "
                             "give the folder of the images themselves.")
         if not {"masks", "parts"} <= set(found.settings["write"]):
@@ -300,7 +302,7 @@ class Session:
         if not self.folder.manifest.is_file():
             return False
         manifest = self.folder.manifest_of()
-        if manifest["settings"]["run"].removesuffix("-int8") != self.run.weights_digest():
+        if manifest["settings"]["run"].removesuffix("-int8") != self._digest:
             self.folder.clear()  # of the weights before the run was trained on
             return False
         if self._own and not self.folder.is_of(self.source.names if self.source else []):
