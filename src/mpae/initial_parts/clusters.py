@@ -1,40 +1,33 @@
-"""Clusters for initial_parts: k-means that may give parts of different sizes, and neighbours joined."""
+"""Parts as clusters: k-means that needs no luck, and neighbours joined."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from mpae.initial_parts.k_means import k_means, subsample
+from mpae.initial_parts.coordinates import in_chunks, nearest
+from mpae.initial_parts.k_means import centres_of
 
-RESTARTS = 8  # of the k-means of parts
-SQUARES = 10.0  # what the sum of squares counts in the choice between them, against the entropy of their sizes
-
-
-def clusters(points: Tensor, number: int, seed: int, restarts: int = 1, most: int = 30_000) -> Tensor:
-    """Centres (number, q) of points (m, q)."""
-    chosen = subsample(points.numpy(), most, seed).astype(np.float32)
-    return torch.from_numpy(k_means(chosen, number, seed, restarts, most).centres)
+RESTARTS = 20  # of the k-means of parts, of which the one with the least sum of squares is taken
+FINEST = 16  # clusters that parts are joined from, at most
 
 
-def uneven_clusters(points: Tensor, number: int, seed: int) -> Tensor:
-    """Of several results of k-means one whose clusters differ much in size.
+def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
+    """Centres of clusters (n, q), and the part that each belongs to (n,).
 
-    k-means would have all alike; beak and eye are small and wing is large. By the sum of squares alone, the results
-    are hardly told apart (docs/laptop.md).
+    Args:
+        points: (images, N, q).
+        inside: (images, N) bool, the foreground.
     """
-    found = [clusters(points, number, seed * RESTARTS + restart) for restart in range(RESTARTS)]
-    distances = [torch.cdist(points, centres) for centres in found]  # each (m, number)
-    squares = torch.stack([each.amin(dim=1).square().mean() for each in distances])
-    costs = SQUARES * squares / squares.min() + torch.stack([entropy_of_sizes(each) for each in distances])
-    return found[int(costs.argmin())]
+    number = clusters_for(num_parts)
+    centres = centres_of(points[inside], number, seed, RESTARTS)
+    labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)
+    return centres, joined(side_by_side(labels.unflatten(1, grid), number), number - num_parts)
 
 
-def entropy_of_sizes(distances: Tensor) -> Tensor:
-    """Of the clusters, from the distances of points to their centres (m, n)."""
-    sizes = torch.bincount(distances.argmin(dim=1), minlength=distances.shape[1]) / len(distances)
-    return torch.special.entr(sizes).sum()
+def clusters_for(num_parts: int) -> int:
+    """How many clusters K parts are made from."""
+    return max(num_parts, min(2 * num_parts, FINEST))
 
 
 def side_by_side(labels: Tensor, number: int) -> Tensor:

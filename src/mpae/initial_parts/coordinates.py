@@ -1,4 +1,4 @@
-"""Coordinates for initial_parts: directions of frozen features that tell parts apart, not images."""
+"""Coordinates in which parts are told apart: directions of frozen features that differ between parts, not images."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import torch
 import torch.nn.functional as nnf
 from torch import Tensor
 
-from mpae.initial_parts.clusters import clusters
+from mpae.initial_parts.k_means import centres_of
 
 DIRECTIONS = 96  # principal directions of centred features that are kept, each divided by the root of its deviation
-ROUGH = 8  # parts that show what changes with the image
+ROUGH = (8, 10, 12, 14, 16) * 2  # numbers of parts of the rough clusterings that show what changes with the image
 LEAST = 0.02  # wandering, against its mean over directions, below which it does not lengthen one any more
-SHARPNESS = 50.0  # from squared distances between unit features to logits
 CHUNK = 64  # images at once
 
 
@@ -22,46 +21,45 @@ def unit_tokens(maps: Tensor) -> Tensor:
     return nnf.normalize(maps.flatten(2).transpose(1, 2), dim=2)
 
 
-def centred(tokens: Tensor, logit: Tensor) -> Tensor:
-    """Tokens (B, N, E) without the mean of their image's foreground, whose log odds are (B, N)."""
-    share = logit.sigmoid()[:, :, None]
-    return tokens - (tokens * share).sum(dim=1, keepdim=True) / share.sum(dim=1, keepdim=True).clamp_min(1e-3)
+def centred(tokens: Tensor, share: Tensor) -> Tensor:
+    """Tokens (B, N, E) without the mean of their image's foreground, whose probability is `share` (B, N)."""
+    weight = share[:, :, None]
+    return tokens - (tokens * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp_min(1e-3)
 
 
-def nearness(points: Tensor, centres: Tensor) -> Tensor:
-    """(.., q) and (n, q) -> (.., n): logits that fall with the squared distance, up to a constant of each point."""
-    return SHARPNESS * (points @ centres.T - centres.square().sum(dim=1) / 2)
-
-
-def principal_directions(tokens: Tensor, logit: Tensor) -> Tensor:
+def principal_directions(tokens: Tensor, share: Tensor) -> Tensor:
     """Of centred foreground features, each divided by the root of its deviation: (E, q)."""
-    second = sum(((points := centred(part.float(), its)[its > 0]).T @ points
-                  for part, its in zip(tokens.split(CHUNK), logit.split(CHUNK), strict=True)),
+    second = sum(((points := centred(part.float(), its)[its > 0.5]).T @ points
+                  for part, its in zip(tokens.split(CHUNK), share.split(CHUNK), strict=True)),
                  start=torch.zeros(tokens.shape[2], tokens.shape[2]))
     values, vectors = torch.linalg.eigh(second)  # rising
     values, vectors = values[-DIRECTIONS:].clamp_min(1e-12), vectors[:, -DIRECTIONS:]
     return vectors / (values / values[-1]) ** 0.25
 
 
-def coordinates(tokens: Tensor, logit: Tensor, directions: Tensor) -> Tensor:
+def coordinates(tokens: Tensor, share: Tensor, directions: Tensor) -> Tensor:
     """Centred features along directions (E, q): (n, N, q)."""
-    return in_chunks(lambda part, its: centred(part, its) @ directions, tokens, logit)
+    return in_chunks(lambda part, its: centred(part, its) @ directions, tokens, share)
 
 
 def evened(points: Tensor, inside: Tensor, seed: int) -> Tensor:
     """What makes coordinates shorter as far as the means of rough parts wander in them between images: (q, q).
 
-    Within-class covariance normalisation, it is called where classes are known.
+    Within-class covariance normalisation, it is called where classes are known. Here they are not, so it is the mean
+    over several rough clusterings: one alone would decide with its luck. Coordinates get a mean square of 1.
 
     Args:
         points: (n, N, q).
         inside: (n, N) bool, the foreground.
     """
-    rough = clusters(points[inside], ROUGH, seed, restarts=2)
-    wandering = between_images(points, nearness(points, rough).argmax(2), inside, ROUGH)  # (q, q)
+    wandering = torch.zeros(points.shape[2], points.shape[2])
+    for repetition, number in enumerate(ROUGH):
+        rough = centres_of(points[inside], number, seed + repetition, most=8_000)
+        away = between_images(points, in_chunks(lambda part: nearest(part, rough), points), inside, number)  # noqa: B023
+        wandering += away / away.trace().clamp_min(1e-12)
     values, vectors = torch.linalg.eigh(wandering)
     shorten = vectors / (values / values.mean() + LEAST).sqrt() @ vectors.T  # (q, q)
-    return shorten * points[inside].norm() / (points[inside] @ shorten).norm()  # the mean square stays
+    return shorten / (points[inside] @ shorten).square().sum(dim=1).mean().sqrt()
 
 
 def between_images(points: Tensor, labels: Tensor, inside: Tensor, number: int) -> Tensor:
@@ -82,7 +80,13 @@ def between_images(points: Tensor, labels: Tensor, inside: Tensor, number: int) 
     return (away * weight[:, None]).T @ away / weight.sum().clamp_min(1)
 
 
+def nearest(points: Tensor, centres: Tensor) -> Tensor:
+    """(.., q) and (n, q) -> (..), the number of the nearest centre."""
+    return (points @ centres.T - centres.square().sum(dim=1) / 2).argmax(dim=-1)
+
+
 def in_chunks(function: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
     """A function of images, CHUNK at a time and in single precision: what it makes on the way is large."""
     pieces = zip(*(tensor.split(CHUNK) for tensor in tensors), strict=True)
-    return torch.cat([function(*(piece.float() for piece in group)) for group in pieces])
+    return torch.cat([function(*(piece.float() if piece.is_floating_point() else piece for piece in group))
+                      for group in pieces])

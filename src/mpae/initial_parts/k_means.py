@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 RESTARTS = 10
 DESCRIPTORS = 20_000  # as many are clustered; more change the centres little
@@ -24,6 +26,12 @@ def k_means(descriptors: np.ndarray, number: int, seed: int, restarts: int = RES
     with threadpool_limits(1):  # sums in one order; and many small steps are slower in several threads
         found = KMeans(number, n_init=restarts, random_state=seed).fit(subsample(descriptors, most, seed))
     return Clusters(found.cluster_centers_.astype(np.float32), found.inertia_ / len(found.labels_))
+
+
+def centres_of(points: Tensor, number: int, seed: int, restarts: int = 1, most: int = DESCRIPTORS) -> Tensor:
+    """Centres (number, q) of points (m, q)."""
+    chosen = subsample(points.numpy(), most, seed).astype(np.float32)
+    return torch.from_numpy(k_means(chosen, number, seed, restarts, most).centres)
 
 
 def subsample(descriptors: np.ndarray, most: int, seed: int) -> np.ndarray:
