@@ -20,10 +20,10 @@ from mpae.config import (
     Config,
     all_settings,
     from_run,
-    load,
     nearest_multiples,
     origins,
     parse_assignment,
+    read_settings,
     resolve,
 )
 from mpae.errors import MPAEError
@@ -114,7 +114,7 @@ def test_every_setting_has_a_sentence_of_help() -> None:
 
 def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     config = resolve("paper", None, {"training.milestones": [0.5], "data.root": "a b\nc", "training.max_minutes": 3})
-    assert load(write(tmp_path, config.to_yaml())) == config
+    assert read_settings(write(tmp_path, config.to_yaml())) == config
     assert from_run(yaml.safe_load(config.to_yaml()), "x") == config
 
 
@@ -376,7 +376,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, text: str) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(tmp_path: Path, content: bytes) -> None:
     file = write(tmp_path, content)
-    assert tried(lambda: load(file))
+    assert tried(lambda: read_settings(file))
 
 
 @settings(max_examples=100, deadline=None)

@@ -269,7 +269,7 @@ def _layers(preset: str | None, file: Path | None, overrides: Mapping[str, Any] 
             (str(file), written), ("command line", given)]
 
 
-def load(file: Path) -> Config:
+def read_settings(file: Path) -> Config:
     """A `config.yaml` that holds settings only."""
     return _validated(_sections(read_yaml(file)), str(file))
 

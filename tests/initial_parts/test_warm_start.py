@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from mpae.config import resolve
-from mpae.initial_parts.warm_start import least_squares, logistic_regression, principal_directions, warm_start
+from mpae.initial_parts.warm_start import leading_directions, least_squares, logistic_regression, warm_start
 from mpae.model import build_model
 
 
@@ -29,12 +29,12 @@ def test_the_first_maps_are_those_of_the_seeds() -> None:
 
 def test_principal_directions_are_orthogonal_and_of_unit_mean_square() -> None:
     maps = torch.randn(6, 10, 5, 5) * torch.arange(1, 11).view(10, 1, 1)
-    directions = principal_directions(maps, 4)
+    directions = leading_directions(maps, 4)
     product = directions @ directions.T
     assert torch.allclose(product, product.diagonal().diag(), atol=1e-5)
     values = torch.einsum("qe,nehw->nqhw", directions, maps)
     assert abs(values.square().mean().item() - 1) < 1e-4
-    assert len(principal_directions(maps, 99)) == 10
+    assert len(leading_directions(maps, 99)) == 10
 
 
 def test_logistic_regression_tells_apart_what_can_be_told() -> None:

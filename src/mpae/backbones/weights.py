@@ -56,7 +56,7 @@ def is_weights_file(name: str) -> bool:
 
 def read_weights(path: Path) -> dict[str, Tensor]:
     """The tensors in a weights file under the ViT's own names; no code in the file is ever run."""
-    content: Mapping[Any, Any] = read_file(path)
+    content: Mapping[Any, Any] = read_tensors(path)
     while inner := next((content[key] for key in WRAPPERS if isinstance(content.get(key), Mapping)), None):
         content = inner
     weights = {str(key): value for key, value in content.items() if isinstance(value, Tensor)}
@@ -69,7 +69,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
 
 
-def read_file(path: Path) -> Mapping[Any, Any]:
+def read_tensors(path: Path) -> Mapping[Any, Any]:
     """Whatever mapping the file holds. Strangers' bytes raise anything, so anything is caught."""
     if not os.path.isfile(path):
         found = "is a folder" if os.path.isdir(path) else "does not exist"

@@ -22,9 +22,7 @@ SETTINGS = {
     "data.dataset": "synthetic",
     "data.synthetic_images": TRAINING_IMAGES,
     "model.num_parts": PARTS,
-    "loss.initial_parts": 0,  # scenery lies in the middle here: what is rare on the border is not the object alone
     "cache.views": 1,
-    "training.initial_parts": False,
     "training.max_steps": 44,
     "training.warmup_steps": 10,
 }

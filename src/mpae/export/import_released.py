@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from mpae.backbones import backbone_from, build_backbone
-from mpae.backbones.weights import read_file
+from mpae.backbones.weights import read_tensors
 from mpae.config import BackboneSettings, Config, resolve
 from mpae.errors import MPAEError
 from mpae.export.released import BACKBONE, POSITIONS, UNUSED, from_released
@@ -48,7 +48,7 @@ class Checkpoint:
 
 def read_checkpoint(file: Path) -> Checkpoint:
     """The weights in a file of the released program, under our names; or, in one sentence, why there are none."""
-    theirs, epoch = _state_dict(read_file(file))
+    theirs, epoch = _state_dict(read_tensors(file))
     missing = [name for name in NEEDED if name not in theirs]
     if missing:
         raise MPAEError(f"'{file}' is no checkpoint of the released MPAE: it has no tensor '{missing[0]}'; "

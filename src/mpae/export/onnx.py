@@ -78,7 +78,7 @@ def export_onnx(model: MPAE, file: Path, *, int8: bool = False, names: PartNames
         final, final_agreement = exact, exact_agreement
         if int8:
             final = Path(folder) / "int8.onnx"
-            quantise(exact, final)
+            quantise_graph(exact, final)
             final_agreement = agreement(model, final)
         write_atomically(file, lambda temporary: shutil.copyfile(final, temporary))
     return Exported(file, file.stat().st_size / 1e6, final_agreement, exact_agreement)
@@ -99,12 +99,12 @@ def write_graph(model: MPAE, file: Path, names: PartNames) -> None:
     for output, shape in zip(graph.graph.output, shapes, strict=True):  # the tracer names some sizes, others not
         for axis, length in zip(output.type.tensor_type.shape.dim[1:], shape[1:], strict=True):
             axis.dim_value = length
-    onnx.helper.set_model_props(graph, {METADATA: json.dumps(describe(model, shapes, names))})
+    onnx.helper.set_model_props(graph, {METADATA: json.dumps(metadata_of(model, shapes, names))})
     graph.producer_name, graph.producer_version = "mpae", __version__
     onnx.save(graph, str(file))
 
 
-def describe(model: MPAE, shapes: list[tuple[int, ...]], names: PartNames) -> dict[str, Any]:
+def metadata_of(model: MPAE, shapes: list[tuple[int, ...]], names: PartNames) -> dict[str, Any]:
     """What a program that has only the file needs to know: how pictures go in, and what comes out."""
     size, num_parts = model.image_size, model.num_parts
     colours, hidden = names.colours().tolist(), [label == 0 for label in names.lookup()[1:]]
@@ -126,7 +126,7 @@ def describe(model: MPAE, shapes: list[tuple[int, ...]], names: PartNames) -> di
     }
 
 
-def quantise(exact: Path, file: Path) -> None:
+def quantise_graph(exact: Path, file: Path) -> None:
     """Matrix products with 8-bit weights, by output channel, and inputs that are rounded to 8 bits as they come."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process

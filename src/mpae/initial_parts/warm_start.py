@@ -33,7 +33,7 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
         initial_parts: (n, K+1, h, w), probabilities, background last.
     """
     with torch.no_grad():
-        directions = principal_directions(frozen, model.compress.out_channels)  # (<=C, E)
+        directions = leading_directions(frozen, model.compress.out_channels)  # (<=C, E)
         model.compress.weight[: len(directions)] = directions[:, :, None, None]
         features = model.compress(frozen).transpose(0, 1).flatten(1).T  # (n*N, C)
     descriptors = logistic_regression(features, initial_parts.transpose(0, 1).flatten(1).T, seed)  # (K+1, C)
@@ -46,7 +46,7 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
         model.partformer.project.weight.copy_(least_squares(outputs, descriptors))
 
 
-def principal_directions(frozen: Tensor, number: int) -> Tensor:
+def leading_directions(frozen: Tensor, number: int) -> Tensor:
     """(n, E, h, w) -> (number, E), or (E, E) if E is less, scaled so that features have a mean square of 1."""
     points = frozen.transpose(0, 1).flatten(1)  # (E, n*N)
     values, vectors = torch.linalg.eigh(points @ points.T / points.shape[1])  # rising

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from mpae.assets import load_vgg19
 from mpae.backbones.download import fetch
-from mpae.backbones.weights import is_weights_file, read_file
+from mpae.backbones.weights import is_weights_file, read_tensors
 from mpae.config import LossSettings
 from mpae.errors import MPAEError
 
@@ -90,7 +90,7 @@ def _plain(name: str) -> dict[str, Tensor]:
     file = Path(name).expanduser() if name != PLAIN else fetch(
         REPOSITORY, "model.safetensors", None, PLAIN,
         f"--set loss.vgg=FILE (or take the VGG that comes with mpae: --set loss.vgg={BUNDLED})")
-    content = read_file(file)
+    content = read_tensors(file)
     with torch.device("meta"):
         expected = PerceptualNetwork().state_dict()
     for key, tensor in expected.items():
