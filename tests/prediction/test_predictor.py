@@ -17,6 +17,7 @@ from mpae.data.sources.folder import FolderImages
 from mpae.errors import MPAEError
 from mpae.model.protocol import PartMaps
 from mpae.prediction import predictor as predict
+from mpae.prediction.output_paths import output_names
 from mpae.prediction.predictor import PartPredictor, predict_folder
 
 ALL = ("masks", "overlays", "parts", "coco", "descriptors", "features", "probabilities")
@@ -319,3 +320,21 @@ def test_model_and_images_are_on_the_device_that_was_asked_for(device: str | Non
     with contextlib.suppress(NotImplementedError):  # nothing comes back from the device "meta"
         PartPredictor(model, device=device).describe(np.zeros((2, 4, 4, 3), np.uint8))  # type: ignore[arg-type]
     assert set(model.devices) == {(expected, expected)}
+
+
+def test_pixel_outlines_are_the_same_from_the_folder_and_from_pictures(photos: Path, tmp_path: Path) -> None:
+    source = FolderImages(photos)
+    predict_folder(ColourParts(), source, tmp_path / "out", run="r", write=["masks"], outline="pixel", workers=0)
+    fine = list(PartPredictor(ColourParts(), outline="pixel").predict([source[0], source[1]]))
+    coarse = list(PartPredictor(ColourParts()).predict([source[0], source[1]]))
+    files = [tmp_path / "out" / "masks" / f"{name}.png" for name in output_names(source.names)]
+    for file, parts, plain in zip(files[:2], fine, coarse, strict=True):
+        assert np.array_equal(np.asarray(Image.open(file)), parts.mask)
+        both = (parts.mask > 0) & (plain.mask > 0)
+        assert (parts.mask[both] == plain.mask[both]).sum() >= 0.95 * both.sum()  # only object and background move
+    assert any(not np.array_equal(parts.mask, plain.mask) for parts, plain in zip(fine, coarse, strict=True))
+
+
+def test_an_unknown_outline_is_told() -> None:
+    with pytest.raises(MPAEError, match="Unknown outline 'sharp'; choose one of: patch, pixel"):
+        PartPredictor(ColourParts(), outline="sharp")

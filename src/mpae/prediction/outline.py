@@ -26,18 +26,19 @@ UNSURE = 0.05  # weight of a patch that says nothing; one that is sure has 1 mor
 ROUNDS = 3
 
 
-def refine(logits: np.ndarray, image: Image.Image) -> np.ndarray:
+def refine(logits: np.ndarray, image: Image.Image, size: tuple[int, int] | None = None) -> np.ndarray:
     """Logits on the pixels of the picture, made smaller where it is large, whose background keeps to its edges.
 
     Args:
         logits: (K+1, h, w), background last.
         image: RGB, of any size.
+        size: width and height of the picture, where `image` is a smaller or larger copy of it.
     Returns:
         (K+1, H', W') float32: the largest logit is the background's where the refined probability of object is
         below one half; among the parts the order is that of the logits, interpolated.
     """
     grid = logits.shape[1:]
-    width, height = working_size(image.size)
+    width, height = working_size(size or image.size)
     colours = np.asarray(image.resize((width, height), Image.Resampling.BOX), dtype=np.float32) / 255  # (H', W', 3)
     columns, rows = interpolation_axis(width, grid[1]).weights, interpolation_axis(height, grid[0]).weights
     fine = rows @ (np.asarray(logits, dtype=np.float32) @ columns.T)  # (K+1, H', W')

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 
 from mpae.backbones.vit import FEW
@@ -34,12 +35,14 @@ from mpae.prediction.features import describe_with_features
 from mpae.prediction.folder import PredictionFolder
 from mpae.prediction.journal import Journal, JournalWriter, Record
 from mpae.prediction.masks import MAX_PARTS, probabilities, segment
+from mpae.prediction.outline import refine
 from mpae.prediction.output_paths import output_names
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted, choose_outputs
 from mpae.prediction.part_names import PartNames
 from mpae.prediction.parts import Part, Parts
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
+OUTLINES = ("patch", "pixel")  # the grid of patches, or the edges in the picture
 
 
 class Described(NamedTuple):
@@ -53,18 +56,21 @@ class Described(NamedTuple):
 class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
-    def __init__(self, model: PartModel, *, flip: bool = False, device: torch.device | str | None = None,
-                 names: PartNames | None = None):
+    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "patch",
+                 device: torch.device | str | None = None, names: PartNames | None = None):
         """
         Args:
             flip: average the logits of the picture and of its mirror image; it takes twice the time.
+            outline: "patch", of the grid of patches, or "pixel", of the edges in the picture.
             device: where the model moves; without one it stays where it is.
             names: that people gave the parts; their numbers if not given.
         """
         if model.num_parts > MAX_PARTS:
             raise MPAEError(f"The model has {model.num_parts} parts, and a mask has room for {MAX_PARTS}; "
                             f"train one with fewer.")
-        self.model, self.flip, self.device = model, flip, place_on(model, device)
+        if outline not in OUTLINES:
+            raise MPAEError(f"Unknown outline '{outline}'; choose one of: {', '.join(OUTLINES)}.")
+        self.model, self.flip, self.outline, self.device = model, flip, outline, place_on(model, device)
         self.names = names or PartNames(model.num_parts)
 
     def predict(self, pictures: Iterable[Picture], *, batch_size: int = 16,
@@ -75,6 +81,8 @@ class PartPredictor:
             pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
             for picture, logit, descriptor, features in zip(batch, *self.describe(np.stack(pixels)), strict=True):
                 size = picture.image.size
+                if self.outline == "pixel":
+                    logit = refine(logit, picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC), size)
                 mask, present = self.segment(logit, size)
                 maps = probabilities(logit, size) if with_probabilities else None
                 yield Parts(picture.name, mask, present, descriptor, maps, features, self.names)
@@ -116,7 +124,7 @@ class FolderPrediction:
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
-                   batch_size: int = 16, workers: int = 0, overwrite: bool = False,
+                   outline: str = "patch", batch_size: int = 16, workers: int = 0, overwrite: bool = False,
                    device: torch.device | str | None = None, names: PartNames | None = None,
                    progress: Progress = lambda *_: None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
@@ -126,6 +134,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         origin: where the images come from; likewise.
         run_folder: where the run lies; kept for those who look at the predictions later.
         write: what to write; `mpae.prediction.outputs` describes each.
+        outline: "patch" or "pixel", as for `PartPredictor`.
         device: where the model is moved and runs; where it is, if not given.
         workers: processes that read and decode ahead of the model.
         names: that people gave the parts; overlays, tables and COCO have them. Masks have all K parts in any case.
@@ -134,10 +143,12 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     Where torch.distributed runs, each process takes its share of the images.
     """
     start = time.perf_counter()
-    predictor = PartPredictor(model, flip=flip, device=device, names=names)
+    predictor = PartPredictor(model, flip=flip, outline=outline, device=device, names=names)
     outputs = choose_outputs(write)
     settings = {"run": run, "origin": origin, "write": [output.name for output in outputs], "flip": flip,
                 "num_parts": model.num_parts, "image_size": model.image_size}
+    if outline != "patch":
+        settings["outline"] = outline
     if predictor.names.entries:
         settings["names"] = predictor.names.as_text()  # one file has the same names throughout
     folder, files = PredictionFolder(out), output_names(source.names)
@@ -200,8 +211,9 @@ class _Job:
         return skipped
 
     def _batches(self, indices: Sequence[int]) -> Iterator[Batch]:
+        shown = self.predictor.outline == "pixel" or any(each.shows for each in self.outputs)
         reader = PictureReader(self.source, self.predictor.model.image_size,
-                               shown_size=viewing_size if any(each.shows for each in self.outputs) else None)
+                               shown_size=viewing_size if shown else None)
         return read_batches(reader, in_batches(indices, self.batch_size), min(self.workers, len(indices)))
 
     def _predict(self, samples: list[Sample],
@@ -215,6 +227,8 @@ class _Job:
                features: np.ndarray) -> tuple[Record, dict[str, np.ndarray]]:
         """Make and write the files of one image; returns what the tables need of it: plain data, and numbers."""
         file = self.files[sample.index]
+        if self.predictor.outline == "pixel" and sample.shown is not None:
+            logits = refine(logits, Image.fromarray(sample.shown), sample.size)
         mask, present = self.predictor.segment(logits, sample.size)
         found = Predicted(sample.size, logits, mask, present, descriptors, features, sample.shown,
                           self.predictor.names)
