@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as nnf
 from torch import Tensor
@@ -80,9 +81,22 @@ def halves(edges: Tensor) -> Tensor:
     weights = torch.where(edges, 1.0, FAINT)
     degree = weights.sum(dim=2)  # (n, N)
     scale = degree.rsqrt()
-    vectors = torch.linalg.eigh(scale[:, :, None] * weights * scale[:, None, :]).eigenvectors  # eigenvalues rise
-    second = vectors[:, :, -2] * scale
+    second = second_eigenvectors(scale[:, :, None] * weights * scale[:, None, :]) * scale
     return second > (second * degree).sum(dim=1, keepdim=True) / degree.sum(dim=1, keepdim=True)
+
+
+def second_eigenvectors(matrices: Tensor) -> Tensor:
+    """Eigenvector of the second largest eigenvalue of each symmetric matrix: (n, N, N) -> (n, N).
+
+    SciPy finds one eigenvector; torch would find all of them, and takes many times as long in several threads.
+    """
+    from scipy.linalg import eigh
+    from threadpoolctl import threadpool_limits
+
+    place = matrices.shape[1] - 2
+    with threadpool_limits(1):
+        found = [eigh(matrix, subset_by_index=(place, place))[1][:, 0] for matrix in matrices.numpy()]
+    return torch.from_numpy(np.stack(found))
 
 
 def object_side(side: Tensor, grid: tuple[int, int]) -> Tensor:
