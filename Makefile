@@ -34,7 +34,7 @@ experiments/%: $(READY)
 baselines/%: $(READY)
 	$(BIN)/mpae evaluate --baseline dino-kmeans --parts $* $(TEST) --json runs/baselines/cub_k$*.json
 
-# make results [ROOT=path/to/CUB_200_2011] [RUNS="runs/cub_k8 ..."]: docs/results.md from the runs that are there
+# make results [ROOT=path/to/CUB_200_2011] [RUNS="runs/cub_k8 ..."]: docs/studies/results.md from the runs that are there
 RUNS = $(patsubst %/config.yaml,%,$(wildcard runs/cub_*/config.yaml))
 BASELINES = $(wildcard runs/baselines/*.json)
 results: $(READY)

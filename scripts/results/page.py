@@ -1,4 +1,4 @@
-"""docs/results.md, in Markdown: a table for each K, then a section for each run."""
+"""docs/studies/results.md, in Markdown: a table for each K, then a section for each run."""
 
 from __future__ import annotations
 

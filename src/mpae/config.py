@@ -191,7 +191,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "training.partial_batch": True,
         "training.epochs": 100,
     },
-    # Two CPU cores and no download. docs/laptop.md has the run behind each choice.
+    # Two CPU cores and no download. docs/studies/laptop.md has the run behind each choice.
     "laptop": {
         "backbone.name": "bundled",
         "model.pixels_per_patch": 4,

@@ -1,4 +1,4 @@
-"""docs/results.md from tiny runs on a miniature CUB: the page says what the files say, and shows no photo."""
+"""docs/studies/results.md from tiny runs on a miniature CUB: the page says what the files say, and shows no photo."""
 
 from __future__ import annotations
 
