@@ -65,7 +65,8 @@ def main() -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--baseline", nargs="+", type=Path, default=[], metavar="FILE.json")
     parser.add_argument("--root", type=Path, help="folder of the dataset; else the one that each run was trained on")
-    parser.add_argument("--out", type=Path, default=PROJECT / "docs" / "studies" / "results.md", help="the page to write")
+    parser.add_argument("--out", type=Path, default=PROJECT / "docs" / "studies" / "results.md",
+                        help="the page to write")
     parser.add_argument("--remarks", type=Path, default=PROJECT / "experiments" / "remarks.md",
                         help="written by hand, put into the page as it is")
     given = parser.parse_args()

@@ -17,7 +17,8 @@ from mpae.run import Run
 ADDRESS = re.compile(r"hf:/{1,2}([^@]+)(?:@(.+))?")  # a Path makes one slash of two
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 CARD, PREVIEW = "README.md", "preview.png"
-FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", PREVIEW, CARD)  # all that goes up or comes down
+# All that goes up or comes down.
+FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", "parts.yaml", PREVIEW, CARD)
 PRIVATE = (("data", "root"), ("cache", "folder"))  # settings that name folders of the machine it was trained on
 
 MODEL_CARD = """---
@@ -131,8 +132,9 @@ def stage(run: Run, folder: Path, repo_id: str, licence: str | None = None, prev
         content["settings"].get(section, {}).pop(key, None)
     (folder / "config.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     (folder / "model.safetensors").write_bytes(run.weights_file.read_bytes())
-    if run.metrics_file.is_file():
-        (folder / "metrics.jsonl").write_bytes(run.metrics_file.read_bytes())
+    for file in (run.metrics_file, run.parts_file):
+        if file.is_file():
+            (folder / file.name).write_bytes(file.read_bytes())
     previews = sorted(run.previews.glob("*.png")) if preview else []
     if previews:
         (folder / PREVIEW).write_bytes(previews[-1].read_bytes())
