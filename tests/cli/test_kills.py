@@ -72,13 +72,13 @@ def test_killed_in_every_kind_of_write(
     attempts.check(unbroken[0])
 
 
-def test_a_killed_run_keeps_its_seeds(forked: Forked, photos: Path, tiny: list[str], tmp_path: Path) -> None:
-    """InitialParts are found once; a run that goes on takes them from its checkpoint."""
-    flags = [*tiny, "--image-size", "256"]  # of 64 px there are too few patches for seeds
+def test_a_killed_run_keeps_its_initial_parts(forked: Forked, photos: Path, tiny: list[str], tmp_path: Path) -> None:
+    """Initial parts are found once; a run that goes on takes them from its checkpoint."""
+    flags = [*tiny, "--image-size", "256"]  # of 64 px there are too few patches for initial parts
     whole, broken = (Attempts(forked, tmp_path / name, photos, flags) for name in ("whole", "broken"))
-    assert whole.start().wait().returncode == 0
+    assert whole.start("traps", "agreeing").wait().returncode == 0
     assert all("initial_parts" in record for record in records_of(whole.run))
-    assert broken.start("traps", "kill", "torn", CHECKPOINT, 3).wait().returncode == KILLED
+    assert broken.start("traps", "agreeing", "kill", "torn", CHECKPOINT, 3).wait().returncode == KILLED
     ended = broken.start().wait()
     assert ended.returncode == 0, ended.output
     assert "Looking for parts" not in ended.output

@@ -134,7 +134,7 @@ def test_drop_and_search(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "broken.jpg").write_bytes(b"no image")
     page.set_input_files("#files", [tmp_path / "dropped <i>.jpg", tmp_path / "broken.jpg"])
     page.locator(".result table").wait_for()
-    assert "dropped <i>.jpg" in page.locator(".result").inner_text()
+    assert "dropped <i>.jpg" in page.get_by_role("region", name="dropped <i>.jpg").inner_text()
     page.get_by_role("alert").get_by_text("cannot be read").wait_for()
     first = page.locator(".result tbody tr").first
     index = first.get_attribute("data-part")

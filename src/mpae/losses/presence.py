@@ -42,7 +42,8 @@ def background_loss(similarity: Tensor, reading: Reading = "released") -> Tensor
     distance = centre_distance(height, width, background.dtype, background.device)  # (h, w)
     peaks = (distance * background).amax(dim=(1, 2))  # (B,)
     # -log with the released bounds: no more than 100, and a slope of no more than 1e12.
-    return nnf.binary_cross_entropy(peaks.clamp(max=1), torch.ones_like(peaks))
+    loss = nnf.binary_cross_entropy(peaks.nan_to_num(nan=1).clamp(max=1), torch.ones_like(peaks))
+    return loss + 0 * peaks.sum()  # NaN stays NaN, which training tells by its name; torch would raise here
 
 
 def centre_distance(
