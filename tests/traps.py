@@ -49,7 +49,7 @@ def agreeing(trap: str = "", *arguments: Any) -> None:
     """Initial parts whatever the images: a dozen of noise with a random backbone agree on nothing."""
     from mpae.initial_parts import find
 
-    find.AGREED = -math.inf
+    find.AGREED, find.MAJORITY, find.FEWEST = -math.inf, 0.3, 2
     if trap:
         globals()[trap](*arguments)
 

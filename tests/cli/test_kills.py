@@ -79,7 +79,7 @@ def test_a_killed_run_keeps_its_initial_parts(forked: Forked, photos: Path, tiny
     assert whole.start("traps", "agreeing").wait().returncode == 0
     assert all("initial_parts" in record for record in records_of(whole.run))
     assert broken.start("traps", "agreeing", "kill", "torn", CHECKPOINT, 3).wait().returncode == KILLED
-    ended = broken.start().wait()
+    ended = broken.start("traps", "agreeing").wait()
     assert ended.returncode == 0, ended.output
     assert "Looking for parts" not in ended.output
     broken.check(whole.run)
