@@ -256,7 +256,7 @@ def test_the_report_of_a_run_on_the_hub(server: FolderHub, trained: Run, photos:
     hub.push(trained.folder, "ada/birds")
     monkeypatch.chdir(tmp_path)
     before = files_below(hub.run_folder("ada/birds"))
-    with pytest.raises(MPAEError, match="its training images are not; add --images DIR"):
+    with pytest.raises(MPAEError, match="are not here; add --images DIR"):
         report(Path("hf://ada/birds"), quiet=True)
     report(Path("hf://ada/birds@v1"), images=photos, against=trained.folder, limit=2, quiet=True)
     assert (tmp_path / "birds-report" / "index.html").is_file()

@@ -30,7 +30,7 @@ WITHIN = {
     "serve": ("prediction",),
     "baselines": ("initial_parts", "model"),
     "initial_parts": ("model",),
-    "run": ("config", "files", "errors"),
+    "run": ("config", "files", "errors", "assets"),
     "config": ("files", "errors"),
     "files": ("errors",),
     "distributed": ("errors",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import tempfile
@@ -11,15 +12,17 @@ from typing import Any
 
 import yaml
 
+from mpae.assets.trained import comes_with_mpae, trained_runs
 from mpae.errors import MPAEError
 from mpae.run import Run
+
+log = logging.getLogger("mpae")
 
 ADDRESS = re.compile(r"hf:/{1,2}([^@]+)(?:@(.+))?")  # a Path makes one slash of two
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 CARD, PREVIEW = "README.md", "preview.png"
 # All that goes up or comes down.
 FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", "parts.yaml", PREVIEW, CARD)
-PRIVATE = (("data", "root"), ("cache", "folder"))  # settings that name folders of the machine it was trained on
 
 MODEL_CARD = """---
 {front}---
@@ -51,10 +54,11 @@ The files hold the trained blocks. The frozen backbone is not among them: mpae f
 
 
 def run_folder(where: str | os.PathLike[str], revision: str | None = None) -> Path:
-    """The run folder that is meant: one here, or one on the Hub.
+    """The run folder that is meant: one here, one that comes with mpae, or one on the Hub.
 
-    On the Hub are ``hf://user/name`` and ``hf://user/name@revision`` always, and the text ``user/name`` where
-    there is no such folder here.
+    A name such as ``birds`` is a run that comes with mpae, unless a run folder of that name is here. On the Hub are
+    ``hf://user/name`` and ``hf://user/name@revision`` always, and the text ``user/name`` where there is no such
+    folder here.
     """
     text = os.fspath(where)
     address = ADDRESS.fullmatch(text)
@@ -64,12 +68,25 @@ def run_folder(where: str | os.PathLike[str], revision: str | None = None) -> Pa
         return download(text, revision)
     if revision is not None:
         raise MPAEError(f"'{text}' is a folder here, which has no revision '{revision}'; leave that out.")
-    return Path(text)
+    return _trained_run(text) or Path(text)
 
 
-def is_on_hub(where: str | os.PathLike[str]) -> bool:
-    """Whether this is an address of the Hub, ``hf://user/name``: a run to read, not to write to."""
-    return ADDRESS.fullmatch(os.fspath(where)) is not None
+def is_read_only(where: str | os.PathLike[str]) -> bool:
+    """Whether this is a run to read, not to write to: on the Hub, ``hf://user/name``, or one that comes with mpae."""
+    text = os.fspath(where)
+    return ADDRESS.fullmatch(text) is not None or comes_with_mpae(text) or _trained_run(text) is not None
+
+
+def _trained_run(text: str) -> Path | None:
+    """The folder of the run of this name that comes with mpae; a run folder of the same name here goes first."""
+    folder = trained_runs().get(text)
+    if folder is None or not os.path.exists(text):
+        return folder
+    if Run(text).exists():
+        log.info("'%s' is the run folder here, and not the run of that name that comes with mpae.", text)
+        return None
+    log.info("'%s' is the run that comes with mpae; what is here under that name is no run folder.", text)
+    return folder
 
 
 def download(repo_id: str, revision: str | None = None) -> Path:
@@ -127,10 +144,7 @@ def stage(run: Run, folder: Path, repo_id: str, licence: str | None = None, prev
     if config.backbone.name not in NAMED and is_weights_file(config.backbone.name):
         raise MPAEError(f"'{run}' was trained on the weights file '{config.backbone.name}', which nobody else has; "
                         "a run to share needs a backbone with a name (`mpae backbones` lists them).")
-    content = run.content()
-    for section, key in PRIVATE:
-        content["settings"].get(section, {}).pop(key, None)
-    (folder / "config.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    (folder / "config.yaml").write_text(yaml.safe_dump(run.shared_content(), sort_keys=False), encoding="utf-8")
     (folder / "model.safetensors").write_bytes(run.weights_file.read_bytes())
     for file in (run.metrics_file, run.parts_file):
         if file.is_file():
@@ -143,29 +157,35 @@ def stage(run: Run, folder: Path, repo_id: str, licence: str | None = None, prev
 
 def model_card(run: Run, repo_id: str, licence: str | None = None, preview: bool = False) -> str:
     """README.md: what it is, how to load it, and the figures of its evaluations, if there were any."""
-    config, content = run.config(), run.content()
-    backbone, backbone_licence = _backbone(config.backbone.name)
+    num_parts = run.config().model.num_parts
     front: dict[str, Any] = {"library_name": "mpae", "pipeline_tag": "image-segmentation",
                              "tags": ["unsupervised-part-discovery", "mpae"]}
     if licence:
         front["license"] = licence
+    return MODEL_CARD.format(
+        front=yaml.safe_dump(front, sort_keys=False), name=repo_id.partition("/")[2], repo_id=repo_id,
+        num_parts=num_parts, preview=f"\n![image, parts, restoration]({PREVIEW})\n" if preview else "",
+        facts="\n".join(f"| {key} | {value} |" for key, value in card_facts(run, licence).items()),
+        figures=figures_table(run))
+
+
+def card_facts(run: Run, licence: str | None = None) -> dict[str, str]:
+    """What a card says of a run."""
+    config, content = run.config(), run.content()
+    backbone, backbone_licence = _backbone(config.backbone.name)
     steps = max((record["step"] for record in run.records() if isinstance(record.get("step"), int)), default=None)
-    facts = {
+    return {
         "parts": f"{config.model.num_parts}, and the background",
         "input": f"the whole picture, squashed to {config.data.image_size} x {config.data.image_size} px",
         "backbone": f"`{config.backbone.name}` (timm's `{backbone}`), frozen",
         "licence of the backbone's weights": backbone_licence,
         "licence of these weights": licence or "not stated",
-        "trained on": f"{content.get('images', 'some')} images" + (f", {steps} steps" if steps else ""),
+        "images": f"{content.get('images', 'some')} images" + (f", {steps} steps" if steps else ""),
         "made with": f"mpae {content.get('version')}",
     }
-    return MODEL_CARD.format(
-        front=yaml.safe_dump(front, sort_keys=False), name=repo_id.partition("/")[2], repo_id=repo_id,
-        num_parts=config.model.num_parts, preview=f"\n![image, parts, restoration]({PREVIEW})\n" if preview else "",
-        facts="\n".join(f"| {key} | {value} |" for key, value in facts.items()), figures=_figures(run))
 
 
-def _figures(run: Run) -> str:
+def figures_table(run: Run) -> str:
     """A table of the evaluation to quote on each dataset and split."""
     from mpae.evaluation.result import final_evaluations
     from mpae.metrics.registry import HEADLINE

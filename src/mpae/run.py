@@ -27,11 +27,13 @@ from typing import IO, Any
 import yaml
 
 from mpae import __version__, config
+from mpae.assets.trained import comes_with_mpae, is_name, unknown_name
 from mpae.config import Config
 from mpae.errors import MPAEError, short
 from mpae.files import TEMPORARY, cannot_write, one_line, read_yaml, write_atomically, write_text
 
 FORMAT = 1  # of the folder; a newer one is refused with a sentence
+PRIVATE = (("data", "root"), ("cache", "folder"))  # settings that name folders of the machine it was trained on
 
 
 class Run:
@@ -70,7 +72,8 @@ class Run:
         """An existing run folder, checked to be one."""
         run = cls(folder)
         if not os.path.isdir(run.folder):
-            raise MPAEError(f"No run folder '{run}'; `mpae fit IMAGES --out {run}` makes one.")
+            others = f", {unknown_name(str(run))}" if is_name(str(run)) else ""
+            raise MPAEError(f"No run folder '{run}'{others}; `mpae fit IMAGES --out {run}` makes one.")
         if not os.path.isfile(run.config_file):
             raise MPAEError(f"'{run}' is not a run folder: it has no config.yaml.")
         run.content()
@@ -94,6 +97,13 @@ class Run:
         if found > FORMAT:
             raise MPAEError(f"'{self}' was written by a newer mpae ({short(content.get('version'))}); "
                             f"this one is {__version__}: upgrade it to read this run.")
+        return content
+
+    def shared_content(self) -> dict[str, Any]:
+        """config.yaml for other people: without the folders of this machine."""
+        content = self.content()
+        for section, key in PRIVATE:
+            content["settings"].get(section, {}).pop(key, None)
         return content
 
     def config(self) -> Config:
@@ -136,11 +146,16 @@ class Run:
     def load_weights(self) -> dict[str, Any]:
         from safetensors.torch import load_file
 
+        from mpae.assets.int8 import unpack
+
+        if not os.path.isfile(self.weights_file) and comes_with_mpae(self.folder):
+            raise MPAEError(f"The run '{self.folder.name}' that comes with mpae has lost its weights; install "
+                            "mpae again.")
         if not os.path.isfile(self.weights_file):
             raise MPAEError(f"'{self}' is unfinished: it has no model.safetensors; "
                             f"`mpae fit --resume --out {self}` goes on with it.")
         try:
-            return load_file(self.weights_file)
+            return unpack(load_file(self.weights_file))  # those of a packed run are integers
         except Exception as error:  # SafetensorError, or what torch makes of a header that lies
             raise MPAEError(f"'{self.weights_file}' is damaged or not safetensors ({short(error)}); "
                             "copy it again, or train the run anew.") from None

@@ -1,13 +1,17 @@
-"""Weights that come with the package: DINOv2 ViT-S/14 and VGG-19; README.md here says where they are from."""
+"""Weights that come with the package: DINOv2 ViT-S/14 and VGG-19; README.md here says where they are from.
+
+Trained runs that come with it are in `trained.py`.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from mpae.assets.int8 import unpack
 from mpae.errors import MPAEError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 FOLDER = Path(__file__).parent
 VIT_SMALL = FOLDER / "vit_small_patch14_dinov2.int8.safetensors"
@@ -27,6 +31,8 @@ def load_vgg19() -> dict[str, Tensor]:
 def _load(file: Path) -> dict[str, Tensor]:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
+
+    from mpae.assets.int8 import unpack
 
     try:
         return unpack(load_file(file))

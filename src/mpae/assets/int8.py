@@ -1,7 +1,8 @@
 """Weights as 8-bit integers with one scale for each group of inputs: half the size of fp16 on disk.
 
-The inputs of one output channel are cut into groups of `GROUP`; a group is stored as integers in -127..127
-and one fp16 scale. One scale for a whole output channel would be simpler, and loses two to three times as much.
+The inputs of one output channel are cut into groups of `GROUP`, or a little less where only that divides them; a group
+is stored as integers in -127..127 and one fp16 scale. One scale for a whole output channel would be simpler, and loses
+two to three times as much.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 GROUP = 32
+SMALLEST = 16  # smaller groups than this are not worth their scales
 LARGEST = 127
 SCALE = ".scale"  # the scales of the tensor `name` are stored as `name.scale`
 
@@ -43,16 +45,23 @@ def pack(weights: dict[str, Tensor], keep: tuple[str, ...] = ()) -> dict[str, Te
     """
     packed: dict[str, Tensor] = {}
     for name, weight in weights.items():
-        if weight.ndim < 2 or name.startswith(keep) or weight[0].numel() % GROUP:
-            packed[name] = weight.half()
+        group = 0 if weight.ndim < 2 or name.startswith(keep) else group_of(weight[0].numel())
+        if group:
+            packed[name], packed[name + SCALE] = quantise(weight, group)
         else:
-            packed[name], packed[name + SCALE] = quantise(weight)
+            packed[name] = weight.half()
     return packed
 
 
+def group_of(inputs: int) -> int:
+    """The largest group that divides the inputs of an output channel: 32 for 384, 28 for 588; 0 if all are small."""
+    return next((group for group in range(GROUP, SMALLEST - 1, -1) if inputs % group == 0), 0)
+
+
 def unpack(packed: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The float32 weights of `pack`, under their own names."""
+    """The float32 weights of `pack`, under their own names; weights that were never packed stay as they are."""
     return {
-        name: restore(value, packed[name + SCALE]) if value.dtype == torch.int8 else value.float()
+        name: restore(value, packed[name + SCALE]) if value.dtype == torch.int8
+        else value.float() if value.dtype == torch.half else value
         for name, value in packed.items() if not name.endswith(SCALE)
     }

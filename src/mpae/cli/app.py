@@ -30,6 +30,7 @@ VERBS = {
     "outliers": "Verbs",
     "push": "Verbs",
     "bench": "Verbs",
+    "runs": "Lists",
     "datasets": "Lists",
     "settings": "Lists",
     "backbones": "Lists",

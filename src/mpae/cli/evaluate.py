@@ -11,7 +11,7 @@ from rich.table import Table
 
 from mpae.baselines import BASELINES
 from mpae.cli.console import messages, results
-from mpae.cli.flags import BatchSize, Device, ImageSize, Quiet, Workers
+from mpae.cli.flags import RUN_HELP, BatchSize, Device, ImageSize, Quiet, Workers
 from mpae.cli.progress import image_progress
 from mpae.errors import MPAEError
 
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
 
 
 def evaluate(
-    run_folder: Annotated[Path | None, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`, or "
-                                                      "hf://user/name")] = None,
+    run_folder: Annotated[Path | None, typer.Argument(metavar="RUN", help=RUN_HELP)] = None,
     *,
     dataset: Annotated[str, typer.Option(help="which benchmark; `mpae datasets` lists them")],
     root_folder: Annotated[Path | None, typer.Option("--root", help="folder of the downloaded benchmark")] = None,
     split: Annotated[str, typer.Option(help="train, test, validation, ...")] = "test",
     json_file: Annotated[Path | None, typer.Option("--json", help="write all figures to this file; "
-                          "of a baseline or a run on the Hub also one row per image, beside it as .csv")] = None,
+                          "of a baseline or a run that is only read also one row per image, beside it as .csv")] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="only so many images, spread over the split")] = None,
     nme: Annotated[bool, typer.Option("--nme/--no-nme", help="the keypoint regression, which needs a pass over "
                                       "the training split")] = True,
@@ -85,10 +84,10 @@ def evaluate(
               "weights": run.weights_digest() if run else None}
     if json_file is not None:
         result.write_figures(json_file, record, found)
-    if run is not None and not hub.is_on_hub(run_folder or ""):
+    if run is not None and not hub.is_read_only(run_folder or ""):
         folder = result.keep_evaluation(run, record, found)
         out.print(f"One row per image, and parts against annotated parts: {folder}", highlight=False)
-    elif json_file is not None:  # a baseline has no folder of its own, and that of the Hub is a copy
+    elif json_file is not None:  # a baseline has no folder of its own, others are only read
         found.write_rows(json_file.with_suffix(".csv"))
 
 

@@ -9,7 +9,8 @@ import typer
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="say nothing but errors")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="replace what is there")]
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="a run folder, made by `mpae fit`, or hf://user/name")]
+RUN_HELP = "a run folder, made by `mpae fit`, a run that comes with mpae (`mpae runs`), or hf://user/name"
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help=RUN_HELP)]
 ImageSize = Annotated[int | None, typer.Option(
     "--image-size", min=14, max=4096,
     help="side at which the backbone sees images, if not that of training; larger is finer and slower")]

@@ -17,7 +17,7 @@ def report(
     images: Annotated[Path | None, typer.Option(help="a folder of images; else those of its training")] = None,
     against: Annotated[Path | None, typer.Option(metavar="RUN2", help="another run to compare with")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="the folder of the page; RUN/report, or "
-                          "NAME-report here for a run on the Hub")] = None,
+                          "NAME-report here for a run on the Hub or with mpae")] = None,
     limit: Annotated[int, typer.Option(min=1, help="how many images to look at")] = 200,
     device: Device = "auto",
     quiet: Quiet = False,
@@ -27,16 +27,16 @@ def report(
     from mpae.data.sources.folder import FolderImages
     from mpae.devices import choose_device
     from mpae.errors import MPAEError
-    from mpae.hub import is_on_hub, run_folder
+    from mpae.hub import is_read_only, run_folder
     from mpae.report.write import write_report
     from mpae.run import Run
 
     console = messages(quiet)
     where, shown = choose_device(device), Run.open(run_folder(run))
     other = Run.open(run_folder(against)) if against else None
-    if is_on_hub(run):
+    if is_read_only(run):
         if images is None:
-            raise MPAEError(f"'{run}' is on the Hub, and its training images are not; add --images DIR.")
+            raise MPAEError(f"The training images of '{run}' are not here; add --images DIR.")
         out_folder = out_folder or Path(f"{run.name.partition('@')[0]}-report")
     if images is None and "imported" in shown.content():
         raise MPAEError(f"'{run}' was imported without its training images; add --images DIR.")

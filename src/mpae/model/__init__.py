@@ -15,8 +15,12 @@ from mpae.model.restoration import Decoder, VisibleEncoder
 __all__ = ["MPAE", "MPAEOutput", "build_model", "load_trainable"]
 
 
-def build_model(config: Config, backbone: Backbone) -> MPAE:
-    """The blocks that the settings describe, around a finished backbone."""
+def build_model(config: Config, backbone: Backbone, restoration: bool = True) -> MPAE:
+    """The blocks that the settings describe, around a finished backbone.
+
+    Args:
+        restoration: with block (d), the encoder and the decoder; prediction does without.
+    """
     settings, patch_size, size = config.model, backbone.patch_size, config.data.image_size
     if size % patch_size:
         raise MPAEError(f"image_size {size} is not a multiple of patch_size {patch_size}; "
@@ -30,8 +34,10 @@ def build_model(config: Config, backbone: Backbone) -> MPAE:
         backbone=backbone,
         partformer=PartFormer(settings.num_parts, patch_size, grid, dim, settings.partformer_layers,
                               settings.partformer_heads),
-        encoder=VisibleEncoder(patch_size, grid, dim, settings.encoder_layers, settings.restoration_heads),
-        decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch),
+        encoder=VisibleEncoder(patch_size, grid, dim, settings.encoder_layers, settings.restoration_heads)
+        if restoration else None,
+        decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch)
+        if restoration else None,
         dim=dim,
         reading=config.loss.reading,
     )
@@ -39,7 +45,8 @@ def build_model(config: Config, backbone: Backbone) -> MPAE:
 
 def load_trainable(model: MPAE, weights: dict[str, Any], source: str) -> None:
     """Put weights into a model, or say what does not fit."""
-    weights = _positions_of_version_0_1(model) | weights
+    if model.decoder is not None:
+        weights = _positions_of_version_0_1(model) | weights
     try:
         missing, unexpected = model.load_state_dict(weights, strict=False)
     except RuntimeError as error:

@@ -30,7 +30,8 @@ def load_model(folder: str | Path, image_size: int | None = None) -> MPAE:
     if trained_with not in (None, backbone.fingerprint):
         log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
                     config.backbone.name, run)
-    model = build_model(config, backbone)
+    restoration = any(name.startswith("decoder.") for name in weights)  # a packed run only predicts
+    model = build_model(config, backbone, restoration)
     load_trainable(model, weights, str(run.weights_file))
     model.image_size = size
     return model.eval()

@@ -43,19 +43,22 @@ class MPAE(nn.Module):
 
     mean: Tensor
     std: Tensor
+    encoder: VisibleEncoder  # None, as the decoder, in a model that only predicts
+    decoder: Decoder
 
-    def __init__(self, backbone: Backbone, partformer: PartFormer, encoder: VisibleEncoder, decoder: Decoder,
-                 dim: int = 256, reading: Reading = "released"):
+    def __init__(self, backbone: Backbone, partformer: PartFormer, encoder: VisibleEncoder | None,
+                 decoder: Decoder | None, dim: int = 256, reading: Reading = "released"):
         super().__init__()
         self.backbone = backbone
         self.compress = nn.Conv2d(backbone.dim, dim, kernel_size=1, bias=False)  # the trainable 1x1 convolution
         nn.init.xavier_uniform_(self.compress.weight)
         self.partformer = partformer
-        self.encoder = encoder
-        self.decoder = decoder
+        self.encoder = encoder  # type: ignore[assignment]
+        self.decoder = decoder  # type: ignore[assignment]
         self.antialias = reading == "paper"  # of the target; the released program resizes it without
         self.num_parts = partformer.num_parts
-        self.image_size = decoder.grid[0] * partformer.patch_size  # at which images are read; see `describe`
+        grid = decoder.grid if decoder else partformer.grid
+        self.image_size = grid[0] * partformer.patch_size  # at which images are read; see `describe`
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1), persistent=False)
 
@@ -93,11 +96,11 @@ class MPAE(nn.Module):
 
     def attention(self, images: Tensor) -> Tensor:
         """Fig. 8: where each part token looks, (B, K+1, h, w)."""
-        return self.partformer.attention(self.normalise(self.as_trained(images))).unflatten(2, self.decoder.grid)
+        return self.partformer.attention(self.normalise(self.as_trained(images))).unflatten(2, self.partformer.grid)
 
     def as_trained(self, images: Tensor) -> Tensor:
-        """Images at the size of training."""
-        size = tuple(side * self.partformer.patch_size for side in self.decoder.grid)
+        """Images at the size that PartFormer knows."""
+        size = tuple(side * self.partformer.patch_size for side in self.partformer.grid)
         return images if images.shape[2:] == size else functional.interpolate(
             images, size, mode="bilinear", antialias=True)
 

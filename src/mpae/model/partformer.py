@@ -20,6 +20,7 @@ class PartFormer(nn.Module):
         super().__init__()
         self.num_parts = num_parts
         self.patch_size = patch_size
+        self.grid = grid  # of the patches that it looks at
         self.embed = nn.Linear(3 * patch_size**2, dim, bias=False)
         self.part_tokens = nn.Parameter(torch.randn(num_parts + 1, dim) * 0.02)
         self.part_positions = nn.Parameter(torch.zeros(num_parts + 1, dim))

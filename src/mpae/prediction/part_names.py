@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import yaml
 
+from mpae.assets.trained import comes_with_mpae
 from mpae.drawing.palette import part_colours, part_name
 from mpae.errors import MPAEError, short, shown
 from mpae.files import read_yaml, write_text
@@ -226,6 +227,9 @@ class PartNames:
         Args:
             expected: the revision that the change started from; another one in the file is refused.
         """
+        if comes_with_mpae(run):
+            raise MPAEError(f"'{run.name}' comes with mpae and is not changed; `mpae runs {run.name} --out DIR` makes "
+                            "a copy whose parts can be named.")
         there = PartNames.load(run, self.num_parts)
         if expected is not None and there.revision != expected:
             raise ChangedMeanwhile("The part names were changed meanwhile, in another window or on the command line; "

@@ -142,12 +142,14 @@ def count_use(use: PartUse, seen: Seen, part: Part) -> None:
 @torch.inference_mode()
 def explain(model: MPAE, seen: Seen, pixels: Tensor, mask_ratio: float) -> None:
     """Add what the network restores from the parts, and where its part tokens look."""
+    seen.attention = model.attention(pixels)[0].float().cpu().numpy()
+    if model.decoder is None:  # a packed run only predicts
+        return
     grid_h, grid_w = model.decoder.grid
     mask = random_mask(1, grid_h * grid_w, mask_ratio, torch.Generator().manual_seed(0)).to(pixels.device)
     restored = model.colours(model(pixels, mask).restored)[0]
     values = (restored * 255).byte().permute(1, 2, 0).cpu().numpy()
     seen.restored = Image.fromarray(values).resize(seen.image.size, Image.Resampling.BICUBIC)
-    seen.attention = model.attention(pixels)[0].float().cpu().numpy()
 
 
 def curves(records: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
