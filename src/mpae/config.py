@@ -69,6 +69,8 @@ class BackboneSettings(Section):
 class ModelSettings(Section):
     """The trainable blocks of the paper's Fig. 2."""
 
+    method: str = setting("mpae", "which system to train; an unknown name lists them, with what each learns from",
+                          "--method")
     num_parts: int = setting(8, "K, the number of parts; the background is not counted", "--parts",
                              ge=1, le=1000)
     dim: int = setting(256, "C, the width of descriptors and features", ge=8, le=8192)

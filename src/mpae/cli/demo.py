@@ -52,7 +52,7 @@ def demo(
     with image_progress(console) as progress:
         clusters = DinoKMeans.fit(build_backbone(BackboneSettings(), model.image_size), training, PARTS,
                                   model.image_size, max_images=100, progress=progress)
-        clusters.backbone = model.backbone  # type: ignore[assignment]  # it has kept its features
+        clusters.backbone = model.backbone  # it has kept its features
         learned: dict[str, Any] = {"k-means": clusters, "MPAE": model}
         systems = {"chance": Chance(PARTS, model.image_size)} | learned
         figures = {name: measure(system, TEST_IMAGES, progress) for name, system in systems.items()}

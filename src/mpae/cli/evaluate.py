@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from mpae.baselines import BASELINES
+from mpae.baselines import BASELINES, find_method
 from mpae.cli.console import messages, results
 from mpae.cli.flags import RUN_HELP, BatchSize, Device, ImageSize, Quiet, Workers
 from mpae.cli.progress import image_progress
@@ -74,12 +74,15 @@ def evaluate(
         return
     if run:
         found = found.with_names(PartNames.load(run.folder, model.num_parts).labels())
-    title = f"{run_folder or baseline} on {dataset}, {split} split, K = {model.num_parts}"
+    system = BASELINES[str(baseline)] if run is None else find_method(run.config().model.method)
+    title = (f"{run_folder or baseline} on {dataset}, {split} split, K = {model.num_parts}; {system.name}, "
+             f"{system.supervision}")
     out.print(figures_table(found, title, dataset, model.num_parts))
     share = 100 * found.model_seconds / found.seconds
     out.print(f"{found.seconds:.0f} s, {share:.0f} % of them in the model; {len(found.skipped)} images skipped.",
               highlight=False)
-    record = {"evaluation": dataset, "split": split, "system": baseline or "mpae", "num_parts": model.num_parts,
+    record = {"evaluation": dataset, "split": split, "system": system.name,
+              "supervision": system.supervision, "num_parts": model.num_parts,
               "image_size": model.image_size, "limit": limit, "nme_images": nme_images,
               "weights": run.weights_digest() if run else None}
     if json_file is not None:

@@ -73,18 +73,48 @@ def augment(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Imag
     width, height = max(size, round(width * factor)), max(size, round(height * factor))
     image = image.resize((width, height), Image.Resampling.BILINEAR)  # this smooths; the warp below cannot
     left, top = (width - size) * geometry.crop[0], (height - size) * geometry.crop[1]
-    centre_x = width / 2 + geometry.shift[0] * width
-    centre_y = height / 2 + geometry.shift[1] * height
-    cos, sin = math.cos(geometry.angle) / geometry.scale, math.sin(geometry.angle) / geometry.scale
-    # Pillow wants the way back: (x, y) of the crop -> (x, y) of the resized image.
-    a, b = cos, sin
-    d, e = -sin, cos
-    c = width / 2 + a * (left - centre_x) + b * (top - centre_y)
-    f = height / 2 + d * (left - centre_x) + e * (top - centre_y)
+    shift = geometry.shift[0] * width, geometry.shift[1] * height
+    a, b, c, d, e, f = unwarped(width, height, geometry, (left, top), shift)
     if geometry.flip:
         a, d, c, f = -a, -d, c + a * size, f + d * size
-    back = (a, b, c, d, e, f)
+    back = (a, b, c, d, e, f)  # Pillow wants the way back: (x, y) of the crop -> (x, y) of the resized image
     return image.transform((size, size), Image.Transform.AFFINE, back, Image.Resampling.BILINEAR)
+
+
+def unwarped(width: int, height: int, geometry: ViewGeometry, corner: tuple[float, float],
+             shift: tuple[float, float]) -> tuple[float, float, float, float, float, float]:
+    """(a, b, c, d, e, f) of x' = a x + b y + c, y' = d x + e y + f: from a crop at `corner` of the rotated, scaled and
+    shifted image to the image before, of `width` x `height` pixels."""
+    cos, sin = math.cos(geometry.angle) / geometry.scale, math.sin(geometry.angle) / geometry.scale
+    x, y = corner[0] - width / 2 - shift[0], corner[1] - height / 2 - shift[1]
+    return cos, sin, width / 2 + cos * x + sin * y, -sin, cos, height / 2 - sin * x + cos * y
+
+
+def view_to_picture(picture: Picture, view: int, size: int, reading: str = "ours", seed: int = 0) -> np.ndarray:
+    """Where a view of `make_view` lies in its picture: (3, 3), from (x, y, 1) of the view to that of the picture,
+    both in shares of their sides."""
+    if view == 0:
+        return np.eye(3)
+    released = reading == "released"
+    geometry = draw_geometry(picture.digest, view, seed if released else None)
+    cut_box = aspect_box(picture.image.size, geometry.crop)
+    cut = cut_box[2] - cut_box[0], cut_box[3] - cut_box[1]
+    factor = size / min(cut)
+    width, height = ((max(size, int(side * factor)) if released else max(size, round(side * factor))) for side in cut)
+    left, top = (width - size) * geometry.crop[0], (height - size) * geometry.crop[1]
+    shift = geometry.shift[0] * width, geometry.shift[1] * height
+    if released:
+        left, top = int(geometry.crop[0] * (width - size + 1)), int(geometry.crop[1] * (height - size + 1))
+        shift = round(shift[0]), round(shift[1])
+    back = np.eye(3)
+    back[:2] = np.reshape(unwarped(width, height, geometry, (left, top), shift), (2, 3))
+    if geometry.flip and released:  # before the warp
+        back = np.array([[-1, 0, width], [0, 1, 0], [0, 0, 1]]) @ back
+    elif geometry.flip:
+        back = back @ np.array([[-1, 0, size], [0, 1, 0], [0, 0, 1]])
+    whole = np.diag([cut[0] / width, cut[1] / height, 1.0])
+    whole[:2, 2] = cut_box[:2]
+    return np.diag([1 / picture.image.width, 1 / picture.image.height, 1]) @ whole @ back @ np.diag([size, size, 1])
 
 
 def augment_as_released(image: Image.Image, geometry: ViewGeometry, size: int) -> Image.Image:
@@ -105,9 +135,13 @@ def augment_as_released(image: Image.Image, geometry: ViewGeometry, size: int) -
 
 def cut_to_aspect(image: Image.Image, place: tuple[float, float]) -> Image.Image:
     """At most MAX_ASPECT times as long as wide; `place` says which piece stays, 0..1 along x and y."""
-    longest = MAX_ASPECT * min(image.size)
-    width, height = min(image.width, longest), min(image.height, longest)
-    if (width, height) == image.size:
-        return image
-    left, top = round((image.width - width) * place[0]), round((image.height - height) * place[1])
-    return image.crop((left, top, left + width, top + height))
+    box = aspect_box(image.size, place)
+    return image if box == (0, 0, *image.size) else image.crop(box)
+
+
+def aspect_box(size: tuple[int, int], place: tuple[float, float]) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of what `cut_to_aspect` leaves."""
+    longest = MAX_ASPECT * min(size)
+    width, height = min(size[0], longest), min(size[1], longest)
+    left, top = round((size[0] - width) * place[0]), round((size[1] - height) * place[1])
+    return left, top, left + width, top + height

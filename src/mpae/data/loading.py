@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice, tee
 from typing import cast
 
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from mpae.data.augment import make_view
+from mpae.data.beside import Beside
 from mpae.data.geometry import Size, resize_labels
 from mpae.data.source import AnnotatedSource, Annotation, ImageSource, Picture, UnreadableImage
 from mpae.errors import MPAEError
@@ -37,6 +38,7 @@ class Sample:
     size: Size  # width and height of the picture
     shown: np.ndarray | None = None  # (H, W, 3) uint8, the picture at a size to look at
     annotation: Annotation = NOTHING  # the part_mask squashed to the size of labels
+    beside: dict[str, np.ndarray] = field(default_factory=dict)  # what a comparison system asked for
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,12 @@ class Batch:
             images[place] = sample.pixels.transpose(2, 0, 1)
         return torch.from_numpy(images)
 
+    @property
+    def beside(self) -> dict[str, Tensor]:
+        """What `PictureReader.beside` gives of each image, stacked: (B, ...)."""
+        return {name: torch.from_numpy(np.stack([sample.beside[name] for sample in self.samples]))
+                for name in self.samples[0].beside}
+
     def __len__(self) -> int:
         return len(self.samples) + len(self.unreadable)
 
@@ -76,6 +84,7 @@ class PictureReader(Dataset[list[Sample | Unreadable] | MPAEError]):
     label_size: int | None = None  # read the annotation too, its label maps at this side
     reading: str = "ours"  # how augmented views are made, ours or released
     seed: int = 0  # of the run; released views follow it
+    beside: Beside | None = None  # for a comparison system
     substitute: bool = False  # the next readable picture takes the place of an unreadable one
 
     def __getitem__(self, place: Place) -> list[Sample | Unreadable] | MPAEError:
@@ -100,7 +109,8 @@ class PictureReader(Dataset[list[Sample | Unreadable] | MPAEError]):
                 labels = resize_labels(annotation.part_mask, (self.label_size, self.label_size))
                 annotation = replace(annotation, part_mask=labels)
         pixels = make_view(picture, view, self.image_size, self.reading, self.seed)
-        return Sample(index, picture.name, pixels, image.size, shown, annotation)
+        beside = self.beside(index, picture, view, self.image_size, self.reading, self.seed) if self.beside else {}
+        return Sample(index, picture.name, pixels, image.size, shown, annotation, beside)
 
 
 def read_batches(reader: PictureReader, batches: Iterable[Sequence[Place]], workers: int = 0) -> Iterator[Batch]:

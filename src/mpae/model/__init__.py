@@ -43,9 +43,9 @@ def build_model(config: Config, backbone: Backbone, restoration: bool = True) ->
     )
 
 
-def load_trainable(model: MPAE, weights: dict[str, Any], source: str) -> None:
+def load_trainable(model: Any, weights: dict[str, Any], source: str) -> None:
     """Put weights into a model, or say what does not fit."""
-    if model.decoder is not None:
+    if isinstance(model, MPAE) and model.decoder is not None:
         weights = _positions_of_version_0_1(model) | weights
     try:
         missing, unexpected = model.load_state_dict(weights, strict=False)

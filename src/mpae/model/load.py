@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 from mpae.backbones import build_backbone
-from mpae.model import MPAE, build_model, load_trainable
+from mpae.baselines import find_method
+from mpae.model import build_model, load_trainable
 from mpae.run import Run
 
 log = logging.getLogger("mpae")
 
 
-def load_model(folder: str | Path, image_size: int | None = None) -> MPAE:
-    """The model of a finished run, ready for prediction on the CPU.
+def load_model(folder: str | Path, image_size: int | None = None) -> Any:
+    """The model of a finished run, ready for prediction on the CPU: MPAE, or that of its `--method`.
 
     Args:
         image_size: side at which the backbone sees the images, if not that of training; larger gives finer masks.
@@ -30,8 +32,10 @@ def load_model(folder: str | Path, image_size: int | None = None) -> MPAE:
     if trained_with not in (None, backbone.fingerprint):
         log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
                     config.backbone.name, run)
+    method, classes = find_method(config.model.method), run.content().get("classes") or []
     restoration = any(name.startswith("decoder.") for name in weights)  # a packed run only predicts
-    model = build_model(config, backbone, restoration)
+    model = build_model(config, backbone, restoration) if method.name == "mpae" else \
+        method.load()(config, backbone, len(classes))
     load_trainable(model, weights, str(run.weights_file))
     model.image_size = size
     return model.eval()

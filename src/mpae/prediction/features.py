@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from mpae.baselines.method import PartMethod
 from mpae.model import MPAE
 from mpae.model.protocol import PartMaps, PartModel
 
@@ -28,7 +29,7 @@ def part_features(similarity: Tensor, frozen: Tensor) -> Tensor:
 
 def describe_with_features(model: PartModel, images: Tensor) -> tuple[PartMaps, Tensor]:
     """Logits and descriptors, and the features of each part, (B, K, E); E is 0 where a model has no backbone."""
-    if not isinstance(model, MPAE):
+    if not isinstance(model, (MPAE, PartMethod)):
         maps = model.describe(images)
         return maps, images.new_empty(len(images), model.num_parts, 0)
     frozen = model.backbone(images)  # (B, E, h, w)

@@ -75,7 +75,7 @@ class Findings:
         return float((counts * np.arange(len(counts))).sum() / max(1, counts.sum()))
 
 
-def examine(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
+def examine(model: Any, source: ImageSource, limit: int, mask_ratio: float,
             progress: Callable[[str, int, int], None]) -> Findings:
     """Look at up to `limit` images, spread over the source, on the device where the model is."""
     device = next(model.parameters()).device
@@ -99,7 +99,8 @@ def examine(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
                 presence[done, part.index - 1] = True
                 count_use(uses[part.index - 1], seen, part)
             if done in shown:
-                explain(model, seen, pixels[place : place + 1], mask_ratio)
+                if isinstance(model, MPAE):
+                    explain(model, seen, pixels[place : place + 1], mask_ratio)
                 rows.append(seen)
             done += 1
         progress("report", done, len(chosen))
@@ -111,7 +112,8 @@ def examine(model: MPAE, source: ImageSource, limit: int, mask_ratio: float,
     counts = np.bincount(presence.sum(1), minlength=K + 1).tolist()
     both = presence.T.astype(float) @ presence
     together = both / np.maximum(1, presence.sum(0))[:, None]
-    return Findings(K, done, len(chosen) - done, uses, counts, together, rows, rows[:ATTENTION])
+    return Findings(K, done, len(chosen) - done, uses, counts, together, rows,
+                    [row for row in rows if row.attention is not None][:ATTENTION])
 
 
 def fitting_size(size: tuple[int, int]) -> tuple[int, int]:

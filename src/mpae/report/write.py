@@ -12,6 +12,7 @@ import yaml
 from PIL import Image
 
 from mpae import __version__
+from mpae.baselines import find_method
 from mpae.data.source import ImageSource
 from mpae.drawing.overlay import paint_parts
 from mpae.drawing.palette import part_name
@@ -20,7 +21,6 @@ from mpae.evaluation.result import final_evaluations
 from mpae.files import cannot_write, write_text
 from mpae.losses.objective import TITLES as LOSS_TITLES
 from mpae.metrics.registry import HEADLINE
-from mpae.model import MPAE
 from mpae.model.load import load_model
 from mpae.prediction.part_names import PartNames
 from mpae.report.charts import bar_chart, heat_map, line_chart
@@ -32,7 +32,7 @@ TITLES = LOSS_TITLES | {"foreground_share": "share of pixels in parts", "parts_u
                         "largest_share": "share of pixels in the largest part", "learning_rate": "learning rate"}
 
 
-def write_report(run: Run, source: ImageSource, *, model: MPAE | None = None, against: Run | None = None,
+def write_report(run: Run, source: ImageSource, *, model: Any = None, against: Run | None = None,
                  out: Path | None = None, limit: int = 200, device: torch.device | str = "cpu",
                  progress: Callable[[str, int, int], None] = lambda *_: None) -> Path:
     """Write the report beside its place, then put it there; returns the page.
@@ -93,7 +93,7 @@ class Page:
         trained = curves(list(self.run.records()))
         return {
             "title": "/".join(self.run.folder.resolve().parts[-2:]),
-            "lead": f"{found.num_parts} parts, found without a label, shown on {found.images} images.",
+            "lead": f"{found.num_parts} parts, found {self.how()}, shown on {found.images} images.",
             "headline": self.headline(),
             "against": self.against.folder.resolve().name if self.against else None,
             "unused": ", ".join(self.names.name(part.index) for part in found.parts if part.unused),
@@ -110,6 +110,11 @@ class Page:
             "settings": yaml.safe_dump(self.run.content(), sort_keys=False),
             "version": __version__,
         }
+
+    def how(self) -> str:
+        """Which method found the parts, and what it learned from."""
+        method = find_method(self.run.config().model.method)
+        return "without a label" if method.name == "mpae" else f"by {method.tag}"
 
     def headline(self) -> list[dict[str, Any]]:
         ours, theirs = facts(self.run, self.findings), facts(self.against, self.other)

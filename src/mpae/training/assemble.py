@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ from torch import Tensor
 
 from mpae.backbones import build_backbone
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
+from mpae.baselines import CLASSES, MASKS, find_method
+from mpae.baselines.method import PartMethod
 from mpae.config import Config
+from mpae.data.beside import Beside, Masks, class_names
 from mpae.data.loading import Batch, PictureReader, read_batches
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
@@ -24,19 +27,49 @@ from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE, build_model
 from mpae.training.batches import StepSampler
-from mpae.training.loop import StepLosses
+from mpae.training.loop import MethodLosses, StepLosses
 from mpae.training.progress import Progress
 from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
 
-def new_model(config: Config) -> MPAE:
+def new_model(config: Config, classes: int = 0) -> Any:
     """Weights drawn from the seed, around a finished backbone; the random state of others is left alone."""
+    method = find_method(config.model.method)
     backbone = build_backbone(config.backbone, config.data.image_size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        return build_model(config, backbone)
+        return build_model(config, backbone) if method.name == "mpae" else method.load()(config, backbone, classes)
+
+
+def own_settings(config: Config) -> Config:
+    """The settings with what a comparison system has of its own: its learning rate, and nothing of what we add."""
+    method = find_method(config.model.method)
+    if method.name == "mpae":
+        return config
+    rate = config.training.learning_rate or method.load().learning_rate
+    return config.with_values({"training.learning_rate": rate, "training.initial_parts": False,
+                               "loss.initial_parts": 0, "loss.border": 0})
+
+
+def class_numbers(config: Config, source: ImageSource) -> tuple[list[str], list[int]]:
+    """All classes and the number of each image's, for a method that learns from them; nothing for another."""
+    if find_method(config.model.method).supervision != CLASSES:
+        return [], []
+    names = class_names(config.data, source.names)
+    classes = sorted(set(names))
+    number = {name: place for place, name in enumerate(classes)}
+    return classes, [number[name] for name in names]
+
+
+def beside_of(config: Config, source: ImageSource) -> Beside | None:
+    """What the method of the settings asks for beside the images of `source`; None for MPAE."""
+    method = find_method(config.model.method)
+    if method.name == "mpae":
+        return None
+    return Beside(method.load().pair, class_numbers(config, source)[1] if method.supervision == CLASSES else None,
+                  Masks(config.data, source) if method.supervision == MASKS else None)
 
 
 def with_cache(config: Config, backbone: Any, device: torch.device) -> Any:
@@ -52,9 +85,13 @@ def with_cache(config: Config, backbone: Any, device: torch.device) -> Any:
     return CachedBackbone(backbone, FeatureCache(folder, backbone.fingerprint, int(config.cache.limit_gb * 1e9)))
 
 
-def build_losses(config: Config, source: ImageSource, model: MPAE, perceptual: PerceptualNetwork | None,
-                 state: dict[str, Any], device: torch.device, progress: Progress) -> StepLosses:
+def build_losses(config: Config, source: ImageSource, model: Any, perceptual: PerceptualNetwork | None,
+                 state: dict[str, Any], device: torch.device, progress: Progress) -> StepLosses | MethodLosses:
     """Model and objective of a run that begins, or that goes on from `state`."""
+    if isinstance(model, PartMethod):
+        if not state:
+            on_first_process(lambda: model.begin(source, features_by(model, device), config.training.seed, progress))
+        return MethodLosses(model, perceptual)
     if state:
         kept = state.get("initial_parts") or state.get("seeds")  # "seeds": version 0.1
     else:
@@ -71,13 +108,7 @@ def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, d
     if not (config.loss.initial_parts or config.training.initial_parts):
         return None
     log.info("Looking for parts in the frozen features of the images, to begin with.")
-    backbone: Any = model.backbone
-    backbone.to(device)
-
-    def features(images: Tensor) -> Tensor:
-        return backbone(images.to(device)).cpu()
-
-    seed, size = config.training.seed, model.image_size
+    features, seed, size = features_by(model, device), config.training.seed, model.image_size
     found = find_initial_parts(source, features, config.model.num_parts, size, seed, progress)
     if found is not None and config.training.initial_parts:
         images, frozen = map(torch.cat, zip(*look_at(source, features, size, IMAGES, progress), strict=True))
@@ -85,9 +116,19 @@ def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, d
     return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
 
 
-def build_optimizer(config: Config, model: MPAE, state: dict[str, Any] | None = None) -> torch.optim.Optimizer:
-    trainable = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(trainable, lr=config.learning_rate())
+def features_by(model: Any, device: torch.device) -> Callable[[Tensor], Tensor]:
+    """Images -> their frozen features, made on `device`."""
+    backbone = model.backbone.to(device)
+    return lambda images: backbone(images.to(device)).cpu()
+
+
+def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = None) -> torch.optim.Optimizer:
+    rates: dict[float, list[Tensor]] = {}  # factor of the learning rate -> parameters
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            rates.setdefault(model.rate_of(name) if isinstance(model, PartMethod) else 1.0, []).append(parameter)
+    groups = [{"params": parameters, "scale": scale} for scale, parameters in rates.items()]
+    optimizer = torch.optim.Adam(groups, lr=config.learning_rate())
     if state is not None:
         try:
             optimizer.load_state_dict(state)
@@ -104,5 +145,5 @@ def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Pla
                           partial=config.training.partial_batch)
     workers = config.data.workers if config.data.workers is not None else min(4, os.cpu_count() or 1)
     reader = PictureReader(source, config.data.image_size, reading=config.data.reading, seed=config.training.seed,
-                           substitute=True)
+                           beside=beside_of(config, source), substitute=True)
     return read_batches(reader, sampler, workers)

@@ -10,13 +10,22 @@ from typing import Any
 from rich.console import Console
 
 from mpae.backbones.vit import fingerprint_of
+from mpae.baselines import find_method
 from mpae.config import Config
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
 from mpae.losses.perceptual import PerceptualNetwork, load_perceptual
-from mpae.model import MPAE, load_trainable
+from mpae.model import load_trainable
 from mpae.run import Run
-from mpae.training.assemble import build_losses, build_optimizer, new_model, training_batches, with_cache
+from mpae.training.assemble import (
+    build_losses,
+    build_optimizer,
+    class_numbers,
+    new_model,
+    own_settings,
+    training_batches,
+    with_cache,
+)
 from mpae.training.launch import dead_workers_told, start_processes
 from mpae.training.loop import train
 from mpae.training.preview import Previewer
@@ -33,7 +42,7 @@ log = logging.getLogger("mpae")
 @dataclass(frozen=True)
 class FitResult:
     run: Run
-    model: MPAE
+    model: Any  # MPAE, or a `mpae.baselines.method.PartMethod`
     reason: str  # finished | time | interrupted
     steps: int
     minutes: float
@@ -49,21 +58,27 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
     Args:
         validate: figures of a model, asked for after each epoch.
     """
-    run = Run(out)
+    run, method = Run(out), find_method(config.model.method)
     check_out(run, resume, overwrite)
-    device = check_devices(config)
-    model, perceptual = new_model(config), load_perceptual(config.loss)
+    device, config = check_devices(config), own_settings(config)
+    classes = class_numbers(config, source)[0]
+    model = new_model(config, len(classes))
+    perceptual = load_perceptual(config.loss) if getattr(model, "vgg", True) else None
+    if method.name != "mpae":
+        log.info("Method: %s.", method.tag)
     with Display(console or Console(stderr=True)) as display:
         fabric = start_processes(config, device)
         indices, skipped = on_first_process(lambda: find_readable(source, display))
         readable = Readable(source, indices)
-        config, facts = shrunk_to(config, len(readable)), facts_of(readable)
+        config = shrunk_to(config, len(readable))
+        facts = {"method": method.name, "supervision": method.supervision} | facts_of(readable)
+        facts |= {"classes": classes} if classes else {}
         if resume:
             check_continues(run, config, facts)
         state = run.load_checkpoint() if resume and run.checkpoint_file.exists() else None
         if state is not None:
             load_trainable(model, state["model"], str(run.checkpoint_file))
-        facts["backbone_fingerprint"] = model.backbone.fingerprint  # type: ignore[attr-defined]
+        facts["backbone_fingerprint"] = model.backbone.fingerprint
         facts["vgg_fingerprint"] = fingerprint_of(perceptual.state_dict(), "vgg19") if perceptual else None
         on_first_process(lambda: begin_folder(run, None if resume else config, facts, state, skipped))
         return run_session(fabric, config, readable, run, model, perceptual, state or {}, skipped, validate, display)
@@ -81,7 +96,7 @@ def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dic
     run.note_skipped(skipped)
 
 
-def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, model: MPAE,
+def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, model: Any,
                 perceptual: PerceptualNetwork | None, state: dict[str, Any], skipped: dict[str, str],
                 validate: Validator | None, display: Display) -> FitResult:
     """Put together what the loop needs, and loop; `state` is the checkpoint to go on from, empty for a new run."""

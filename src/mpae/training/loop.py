@@ -14,12 +14,14 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor, nn
 
+from mpae.baselines.method import PartMethod
 from mpae.config import Config
 from mpae.data.loading import Batch
 from mpae.distributed import gather_items, rank_and_size
 from mpae.errors import MPAEError
 from mpae.initial_parts.find import InitialParts
 from mpae.losses.objective import Objective
+from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE
 from mpae.model.masking import random_mask
 from mpae.training.progress import Display, figures_line
@@ -48,6 +50,20 @@ class StepLosses(nn.Module):
         return self.objective(output, output.target, initial_parts), part_counts(output.similarity)
 
 
+class MethodLosses(nn.Module):
+    """The same for a comparison system: images, and what it asked for beside them -> losses."""
+
+    initial_parts = None
+
+    def __init__(self, model: PartMethod, vgg: PerceptualNetwork | None):
+        super().__init__()
+        self.model, self.vgg = model, vgg
+
+    def forward(self, pixels: Tensor, beside: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
+        terms, similarity = self.model(pixels, beside, self.vgg)
+        return terms, part_counts(similarity)
+
+
 def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, batches: Iterable[Batch], clock: Clock,
           record: Recorder, display: Display) -> tuple[int, str]:
     """Step until the run is finished, time is up or someone interrupts: the number of the last step, and which it was.
@@ -69,9 +85,10 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
             done = progress(step, plan.steps, clock.session, training.max_minutes)
             rate = set_learning_rate(optimizer, config, step, done)
             pixels = batch.images.to(device)  # (B, 3, S, S)
-            mask = step_mask(config, model, step, len(pixels)).to(device)  # (B, N)
+            drawn = step_mask(config, model, step, len(pixels)).to(device) if isinstance(model, MPAE) else \
+                step_beside(config, batch, step, device)  # masks (B, N)
 
-            terms, counts = losses(pixels, mask)
+            terms, counts = losses(pixels, drawn)
             figures, skipped = of_all_processes(terms, counts, {each.name: each.reason for each in batch.unreadable})
             check_finite(figures, step + 1)
             optimizer.zero_grad()
@@ -104,7 +121,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: Config, step: in
     training = config.training
     rate = learning_rate(config.learning_rate(), step, done, training.warmup_steps, training.milestones, training.decay)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group.get("scale", 1.0)
     return rate
 
 
@@ -115,6 +132,12 @@ def step_mask(config: Config, model: MPAE, step: int, batch: int) -> Tensor:
     grid_h, grid_w = model.decoder.grid
     whole = random_mask(batch * processes, grid_h * grid_w, config.model.mask_ratio, generator)
     return whole[rank * batch : (rank + 1) * batch]
+
+
+def step_beside(config: Config, batch: Batch, step: int, device: torch.device) -> dict[str, Tensor]:
+    """What a comparison system is given beside the images of this step, and the seed of all that it draws."""
+    seed = (config.training.seed * 1_000_003 + step) * 1009 + rank_and_size()[0]
+    return {name: values.to(device) for name, values in batch.beside.items()} | {"seed": torch.tensor(seed)}
 
 
 @torch.no_grad()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image, ImageOps
+from torch import Tensor
 from torch.nn import functional
 
 from mpae.data.augment import make_view
@@ -23,36 +25,44 @@ CELL = 240  # pixels along the longer side of a picture
 class Previewer:
     """Some images of the training set, spread over it, and their frozen maps, which are computed once."""
 
-    def __init__(self, source: ImageSource, model: MPAE, mask_ratio: float, count: int = 8):
+    def __init__(self, source: ImageSource, model: Any, mask_ratio: float, count: int = 8):
         spread = np.linspace(0, len(source) - 1, min(count, len(source))).round().astype(int)
         self.pictures = [first_readable(source, int(index))[0] for index in spread]
         pixels = np.stack([make_view(picture, 0, model.image_size) for picture in self.pictures])
         self.images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255  # (n, 3, S, S)
         self.frozen: torch.Tensor | None = None
-        grid_h, grid_w = model.decoder.grid
-        self.mask = random_mask(len(pixels), grid_h * grid_w, mask_ratio, torch.Generator().manual_seed(0))
+        self.mask_ratio = mask_ratio
 
     @torch.no_grad()
-    def draw(self, model: MPAE) -> Image.Image:
-        device = next(model.partformer.parameters()).device
-        images = self.images.to(device)
+    def draw(self, model: Any) -> Image.Image:
+        images = self.images.to(model.mean.device)
         if self.frozen is None:
             self.frozen = model.backbone(images)
-        output = model(images, self.mask.to(device), self.frozen)
-        logits = output.similarity.clamp_min(1e-9).log().cpu()  # (n, K+1, h, w)
-        restored = (model.colours(output.restored) * 255).byte().permute(0, 2, 3, 1).cpu().numpy()
-        trios: list[list[Image.Image]] = []
-        for picture, maps, pixels in zip(self.pictures, logits, restored, strict=True):
+        logits, restored = self.look(model, images)
+        cells: list[list[Image.Image]] = []
+        for place, (picture, maps) in enumerate(zip(self.pictures, logits, strict=True)):
             image = fitted(picture)
             wide = functional.interpolate(maps[None], (image.height, image.width), mode="bilinear")[0]
             labels = wide.argmax(dim=0).numpy()  # 0..K-1 parts, K background
             mask = np.where(labels == model.num_parts, 0, labels + 1).astype(np.uint8)
-            back = Image.fromarray(pixels).resize(image.size, Image.Resampling.BICUBIC)
-            trios.append([squared(image), squared(paint_parts(image, mask)), squared(back)])
-        rows = [[*trios[i], *(trios[i + 1] if i + 1 < len(trios) else ())] for i in range(0, len(trios), 2)]
-        return preview_grid(rows, titles=("image", "parts", "restoration") * min(2, len(trios)))
+            cells.append([squared(image), squared(paint_parts(image, mask))])
+            if restored is not None:
+                back = Image.fromarray(restored[place]).resize(image.size, Image.Resampling.BICUBIC)
+                cells[-1].append(squared(back))
+        rows = [[*cells[i], *(cells[i + 1] if i + 1 < len(cells) else ())] for i in range(0, len(cells), 2)]
+        return preview_grid(rows, titles=("image", "parts", "restoration")[: len(cells[0])] * min(2, len(cells)))
 
-    def save(self, model: MPAE, path: Path) -> None:
+    def look(self, model: Any, images: Tensor) -> tuple[Tensor, np.ndarray | None]:
+        """Logits (n, K+1, h, w), and of MPAE the restored images (n, H', W', 3) uint8."""
+        if not isinstance(model, MPAE):
+            return model.describe(images, self.frozen).logits.cpu(), None
+        grid_h, grid_w = model.decoder.grid
+        mask = random_mask(len(images), grid_h * grid_w, self.mask_ratio, torch.Generator().manual_seed(0))
+        output = model(images, mask.to(images.device), self.frozen)
+        restored = (model.colours(output.restored) * 255).byte().permute(0, 2, 3, 1).cpu().numpy()
+        return output.similarity.clamp_min(1e-9).log().cpu(), restored
+
+    def save(self, model: Any, path: Path) -> None:
         """Drawing leaves weights, random state and the model's mode as they are."""
         training = model.training
         picture = self.draw(model.eval())

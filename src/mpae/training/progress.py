@@ -18,6 +18,7 @@ from mpae.losses.objective import SHORT_TITLES
 Progress = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
 SECONDS_BETWEEN_LINES = 15.0
+UNTITLED = ("total", "pixel", "perceptual", "foreground_share", "parts_used", "largest_share", "learning_rate")
 SECONDS_BEFORE_A_LINE = 2.0  # a wait that is over by then is none
 
 
@@ -96,6 +97,8 @@ def as_time(seconds: float) -> str:
 
 def figures_line(figures: Mapping[str, float]) -> str:
     """Every loss term and how the parts are used, short enough for one line."""
-    terms = " ".join(f"{short} {figures[name]:.3g}" for name, short in SHORT_TITLES.items() if name in figures)
+    shown = {name: short for name, short in SHORT_TITLES.items() if name in figures}
+    shown |= {name: name[:5] for name in figures if name not in (*SHORT_TITLES, *UNTITLED)}  # of comparison systems
+    terms = " ".join(f"{short} {figures[name]:.3g}" for name, short in shown.items())
     used, share = figures["parts_used"], figures["foreground_share"]
     return f"loss {figures['total']:.3f}  {terms}  parts {used:.0f}  fg {100 * share:.0f}%"

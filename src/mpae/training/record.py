@@ -9,7 +9,6 @@ from typing import Any
 from torch.utils.tensorboard.writer import SummaryWriter
 
 from mpae.distributed import rank_and_size
-from mpae.model import MPAE
 from mpae.run import Run
 from mpae.training.preview import Previewer
 from mpae.training.progress import Progress
@@ -18,7 +17,7 @@ from mpae.training.watch import Clock
 
 log = logging.getLogger("mpae")
 
-Validator = Callable[[MPAE, Progress], Mapping[str, Any]]
+Validator = Callable[[Any, Progress], Mapping[str, Any]]  # of a model
 LOGGED = 1000  # about so many steps of a run are logged
 
 
@@ -56,11 +55,11 @@ class Recorder:
         if self.writes:
             self.run.save_checkpoint({"step": step, "minutes": self.clock.total} | self.state())
 
-    def preview(self, model: MPAE, step: int) -> None:
+    def preview(self, model: Any, step: int) -> None:
         if self.writes:
             self.previewer.save(model, self.run.previews / f"step-{step:06d}.png")
 
-    def validate(self, model: MPAE, step: int, progress: Progress) -> None:
+    def validate(self, model: Any, step: int, progress: Progress) -> None:
         if self.validator is None:
             return
         model.eval()
@@ -71,7 +70,7 @@ class Recorder:
             log.info("Step %d, validation: %s.", step, ", ".join(
                 f"{name} {value:.1f}" for name, value in figures.items() if value is not None))
 
-    def close(self, model: MPAE, step: int) -> None:
+    def close(self, model: Any, step: int) -> None:
         """The trained weights, at the end of a session."""
         if self.tensorboard:
             self.tensorboard.close()
