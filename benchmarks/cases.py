@@ -21,7 +21,7 @@ from mpae.export.int8 import quantised
 from mpae.losses import Objective, PerceptualNetwork
 from mpae.metrics.clustering import PartClusteringMetric
 from mpae.model import MPAE, build_model
-from mpae.model.masking import random_mask
+from mpae.model.masking import random_mask, random_window
 from mpae.prediction.masks import segment
 from mpae.prediction.predictor import PartPredictor
 from mpae.training.assemble import build_optimizer
@@ -51,6 +51,7 @@ class Sizes:
         return resolve(preset, overrides={"model.num_parts": num_parts, "data.image_size": self.image_size, **values})
 
 
+UNCUT = {"model.partformer_size": None, "model.window": None, "loss.perceptual": None}  # the whole step of `laptop`
 FULL = Sizes()
 QUICK = Sizes(vit={"embed_dim": 32, "depth": 2, "num_heads": 2}, image_size=56, many_parts=5, few_parts=3,
               batch=8, vgg_width=4, large_mask=96, labels=100_000, grown_images=8,
@@ -74,25 +75,27 @@ def training(variant: str, preset: str, architecture: str, num_parts: int, batch
     """A step of training; ours finds the backbone's maps in a warm cache on disk.
 
     Args:
-        variant: "ours" or "plain".
+        variant: "ours", "plain", or "uncut": ours without the cuts of the laptop preset.
         batch: images a step; as the preset has it if None.
     """
     torch.manual_seed(0)
-    config = sizes.config(preset, num_parts)
+    config = sizes.config(preset, num_parts, **(UNCUT if variant == "uncut" else {}))
     batch = batch or config.training.batch_size
     images = torch.rand(batch, 3, sizes.image_size, sizes.image_size)
     vgg = PerceptualNetwork(sizes.vgg_width)
     backbone = random_vit(architecture, sizes)
     arguments = config.loss, config.training.group_size, vgg
-    ours, plain = models(config, warm(backbone, images) if variant == "ours" else backbone)
-    model = ours if variant == "ours" else plain
-    objective = Objective(*arguments) if variant == "ours" else PlainObjective(*arguments)
-    optimizer = build_optimizer(config, model)  # type: ignore[arg-type]
-    patches = (sizes.image_size // backbone.patch_size) ** 2
-    del ours, plain, vgg, backbone
+    side = sizes.image_size // backbone.patch_size
+    window = None if variant == "plain" or config.model.window is None else min(config.model.window, side)
+    model = models(config, backbone)[1] if variant == "plain" else build_model(config, warm(backbone, images))
+    objective = PlainObjective(*arguments) if variant == "plain" else Objective(*arguments)
+    optimizer = build_optimizer(config, model)
+    del vgg, backbone
 
     def step() -> dict[str, float]:
-        output = model(images, random_mask(batch, patches, config.model.mask_ratio))
+        mask = random_mask(batch, side**2, config.model.mask_ratio)
+        output = model(images, mask) if window is None else model(
+            images, mask, window=random_window(batch, (side, side), window))
         terms = objective(output, output.target)
         optimizer.zero_grad()
         terms["total"].backward()

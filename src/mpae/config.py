@@ -74,6 +74,8 @@ class ModelSettings(Section):
     num_parts: int = setting(8, "K, the number of parts; the background is not counted", "--parts",
                              ge=1, le=1000)
     dim: int = setting(256, "C, the width of descriptors and features", ge=8, le=8192)
+    partformer_size: int | None = setting(None, "side in pixels of the image that PartFormer sees, where it is "
+                                          "less than data.image_size", ge=1, le=4096)
     partformer_layers: int = setting(6, "layers of the ViT that makes the part descriptors", ge=1, le=100)
     partformer_heads: int = setting(8, "attention heads of that ViT", ge=1, le=128)
     encoder_layers: int = setting(2, "layers of the encoder of visible patches (Table 8)", ge=1, le=100)
@@ -81,6 +83,8 @@ class ModelSettings(Section):
     restoration_heads: int = setting(4, "attention heads of encoder and decoder", ge=1, le=128)
     mask_ratio: float = setting(0.9, "r, the share of patches hidden from the encoder (Table 5)", ge=0, le=1)
     pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
+    window: int | None = setting(None, "side in patches of the window that a training step restores, at a random "
+                                 "place, where it is less than the whole image", ge=1, le=1024)
 
 
 class LossSettings(Section):
@@ -135,6 +139,9 @@ class TrainingSettings(Section):
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
     initial_parts: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
+    held: int = setting(0, "images set aside, a tenth at most, to see how well hidden patches are restored and whether "
+                        "parts still change: the learning rate drops, and in the end the run stops, where they do not",
+                        ge=0, le=100_000)
     milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
     decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
     clip_norm: float = setting(2.0, "largest norm of the gradient", gt=0)
@@ -155,6 +162,8 @@ class CacheSettings(Section):
     enabled: bool | None = setting(
         None, "keep frozen features on disk; on for a CPU, off for a GPU if not given", "--cache/--no-cache")
     views: int = setting(4, "augmented views an image when features are kept", ge=1, le=1000)
+    reuse: int = setting(1, "while features of all images are not kept yet, of this many images of a step only one is "
+                         "new: features cost more than a step", ge=1, le=1000)
     limit_gb: float = setting(20.0, "largest size of the cache", gt=0, le=1_000_000)
     folder: str | None = setting(None, "where the cache lives; the user's cache folder if not given")
 
@@ -196,8 +205,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     # Two CPU cores and no download. docs/studies/laptop.md has the run behind each choice.
     "laptop": {
         "backbone.name": "bundled",
-        "model.pixels_per_patch": 4,
+        "model.partformer_size": 112,
         "model.partformer_layers": 4,
+        "model.pixels_per_patch": 4,
+        "model.window": 8,
         "loss.border": 2.0,
         "loss.initial_parts": 1.0,
         "training.batch_size": 16,
@@ -205,7 +216,9 @@ PRESETS: dict[str, dict[str, Any]] = {
         "training.max_steps": 600,
         "training.initial_parts": True,
         "training.warmup_steps": 20,
+        "training.held": 128,
         "cache.views": 2,
+        "cache.reuse": 4,
     },
 }
 

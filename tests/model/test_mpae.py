@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from mpae.config import resolve
 from mpae.errors import MPAEError
 from mpae.model import MPAE, build_model, load_trainable
-from mpae.model.masking import random_mask
+from mpae.model.masking import random_mask, random_window
 
 
 class Averages(nn.Module):
@@ -112,9 +112,40 @@ def test_weights_of_version_0_1_bring_the_positions_of_then() -> None:
     assert torch.equal(model.encoder.positions, model.decoder.positions)
 
 
-@pytest.mark.parametrize(("reading", "antialias"), [("released", False), ("paper", True)])
-def test_the_target_is_resized_as_the_reading_says(reading: str, antialias: bool) -> None:
-    model = tiny(**{"loss.reading": reading})
+@pytest.mark.parametrize(("pictures", "losses", "antialias"), [
+    ("released", "released", False), ("released", "paper", True), ("ours", "released", True)])
+def test_the_target_is_resized_as_the_reading_says(pictures: str, losses: str, antialias: bool) -> None:
+    model = tiny(**{"data.reading": pictures, "loss.reading": losses})
     images, mask = torch.rand(2, 3, 16, 16), random_mask(2, 16, 0.5)
     expected = nn.functional.interpolate(model.normalise(images), (8, 8), mode="bilinear", antialias=antialias)
     assert torch.equal(model(images, mask).target, expected)
+
+
+def test_partformer_sees_a_smaller_image_in_training_and_prediction() -> None:
+    model, images = tiny(**{"model.partformer_size": 8}), torch.rand(2, 3, 16, 16)
+    assert model.partformer.patch_positions.shape == (4, 16)
+    small = model.normalise(nn.functional.interpolate(images, (8, 8), mode="bilinear", antialias=True))
+    assert torch.equal(model.describe(images).descriptors, model.partformer(small))
+    output = model(images, random_mask(2, 16, 0.5))
+    assert torch.equal(output.descriptors, model.partformer(small))
+    assert output.similarity.shape == (2, 4, 4, 4)  # of the backbone, as fine as ever
+    assert model.attention(images).shape == (2, 4, 2, 2)
+
+
+def test_a_partformer_size_that_is_no_multiple_of_the_patch_is_told() -> None:
+    with pytest.raises(MPAEError, match=r"model\.partformer_size 10 is not a multiple of patch_size 4; use 8 or 12"):
+        tiny(**{"data.image_size": 32, "model.partformer_size": 10})
+
+
+def test_a_window_restores_what_lies_in_it() -> None:
+    """With a decoder without layers each patch is restored alone: the window of the whole."""
+    model, images, mask = tiny(), torch.rand(3, 3, 16, 16), random_mask(3, 16, 0.5)
+    model.decoder.layers = nn.ModuleList()
+    window = random_window(3, (4, 4), 2, torch.Generator().manual_seed(0))
+    whole, part = model(images, mask), model(images, mask, window=window)
+    for number, first in enumerate(window[:, 0].tolist()):
+        top, left = 2 * (first // 4), 2 * (first % 4)  # two pixels a patch
+        inside = (number, slice(None), slice(top, top + 4), slice(left, left + 4))
+        assert torch.equal(part.target[number], whole.target[inside])
+        assert torch.allclose(part.restored[number], whole.restored[inside], atol=1e-6)
+    assert torch.equal(part.similarity, whole.similarity)

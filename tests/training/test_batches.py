@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mpae.training.batches import StepSampler, places
+from mpae.training.batches import StepSampler, places, slow_steps
 from mpae.training.schedule import steps_per_epoch
 
 STREAM = {"images": 22, "batch_size": 4, "views": 3, "seed": 5}
@@ -93,3 +93,25 @@ def test_a_run_that_goes_on_sees_the_rest_of_the_stream() -> None:
     whole = list(StepSampler(0, 12, 0, 1, **STREAM))
     assert list(StepSampler(7, 12, 0, 1, **STREAM)) == whole[7:]
     assert len(StepSampler(7, 12, 0, 1, **STREAM)) == 5
+
+
+@pytest.mark.parametrize(("images", "batch_size", "reuse"), [(100, 8, 4), (9, 8, 2), (23, 6, 3), (5, 4, 4)])
+def test_a_slow_epoch_shows_few_new_images_a_step_and_all_in_the_end(images: int, batch_size: int, reuse: int) -> None:
+    stream = {"images": images, "batch_size": batch_size, "views": 2, "seed": 3, "reuse": reuse}
+    steps, seen = slow_steps(images, batch_size, reuse), set()
+    for step in range(steps):
+        shown = places(step, **stream)
+        assert len(shown) == batch_size
+        assert len(set(shown) - seen) <= (batch_size if step == 0 else batch_size // reuse)
+        seen |= set(shown)
+    assert {index for index, _ in seen} == set(range(images))
+    assert len(seen) == images  # one view of each
+    epoch = range(steps, steps + steps_per_epoch(images, batch_size))
+    after = {place for step in epoch for place in places(step, **stream)}
+    assert not after & seen  # the next epoch has the other views
+
+
+def test_without_reuse_there_is_no_slow_epoch() -> None:
+    assert slow_steps(100, 8, 1) == 0
+    assert slow_steps(100, 2, 4) == 0  # a batch too small to be divided
+    assert [places(step, **STREAM, reuse=1) for step in range(20)] == [places(step, **STREAM) for step in range(20)]

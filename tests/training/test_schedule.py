@@ -58,3 +58,9 @@ def test_it_is_positive_and_never_above_its_base(step: int, done: float, warmup:
     found = learning_rate(3e-4, step, done, warmup, milestones, decay)
     assert 0 < found <= 3e-4
     assert learning_rate(3e-4, step, 1.0, warmup, milestones, decay) <= found
+
+
+def test_parts_at_rest_make_the_rate_drop_before_its_milestone_but_never_twice() -> None:
+    assert learning_rate(1.0, 9, 0.5, 0, (0.8, 0.9), 0.2, drops=1) == pytest.approx(0.2)
+    assert learning_rate(1.0, 9, 0.85, 0, (0.8, 0.9), 0.2, drops=1) == pytest.approx(0.2)
+    assert learning_rate(1.0, 9, 0.5, 0, (0.8, 0.9), 0.2, drops=3) == pytest.approx(0.04)

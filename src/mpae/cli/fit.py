@@ -123,11 +123,12 @@ def validator(config: Config) -> Any:
 
 def summary(result: FitResult) -> str:
     run = result.run
-    how = {"finished": "Trained", "time": "Time is up after", "interrupted": "Interrupted after"}[result.reason]
+    how = {"finished": "Trained", "settled": "The parts no longer change:", "time": "Time is up after",
+           "interrupted": "Interrupted after"}[result.reason]
     lines = [f"{how} {result.steps} steps, {result.minutes:.1f} minutes. The run is in '{run}'."]
     if result.skipped:
         lines.append(f"{len(result.skipped)} images could not be read and were skipped: '{run.skipped_file}'.")
-    if result.reason != "finished":
+    if result.reason in ("time", "interrupted"):
         lines.append(f"Go on with:  mpae fit --resume --out {run}")
     previews = sorted(run.previews.glob("*.png"))
     if previews:

@@ -40,7 +40,7 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
     with torch.no_grad():
         chunks = []
         for part in images.split(16):
-            chunks.append(model.partformer.outputs(model.normalise(part)))
+            chunks.append(model.partformer.outputs(model.normalise(model.for_partformer(part))))
             progress("model to begin with them", sum(map(len, chunks)), len(images))
         outputs = torch.cat(chunks)  # (n, K+1, C)
         model.partformer.project.weight.copy_(least_squares(outputs, descriptors))

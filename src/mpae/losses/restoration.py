@@ -19,7 +19,7 @@ PIXEL = {"released": 0.1, "paper": 0.5}
 LAYERS = {"released": (5 / 32, 5 / 16, 5 / 8, 5 / 4, 5.0), "paper": (0.1,) * 5}
 LAYERS_OF_BUNDLED = {"released": (0.5,) * 5, "paper": (0.1,) * 5}
 
-FEW = 4  # images that VGG sees together on a CPU
+FEW = 4 * 64**2  # pixels that VGG sees together on a CPU
 
 
 def restoration_weights(settings: LossSettings) -> tuple[float, tuple[float, ...]]:
@@ -87,13 +87,14 @@ def _look(restored: Tensor, target: Tensor, network: PerceptualNetwork, weights:
 
 
 class _FewAtATime(torch.autograd.Function):
-    """`_look` at FEW images at a time. The way there also finds the gradient by the restored image, which is small."""
+    """`_look` at FEW pixels at a time. The way there also finds the gradient by the restored image, which is small."""
 
     @staticmethod
     def forward(ctx: Any, restored: Tensor, target: Tensor, network: PerceptualNetwork,
                 weights: Sequence[float]) -> Tensor:
         losses, gradients = [], []
-        for ours, theirs in zip(restored.split(FEW), target.split(FEW), strict=True):
+        few = max(1, FEW // restored[0, 0].numel())  # images
+        for ours, theirs in zip(restored.split(few), target.split(few), strict=True):
             with torch.enable_grad():
                 leaf = ours.detach().requires_grad_()
                 loss = _look(leaf, theirs, network, weights) * (len(leaf) / len(restored))

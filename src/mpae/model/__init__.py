@@ -22,9 +22,11 @@ def build_model(config: Config, backbone: Backbone, restoration: bool = True) ->
         restoration: with block (d), the encoder and the decoder; prediction does without.
     """
     settings, patch_size, size = config.model, backbone.patch_size, config.data.image_size
-    if size % patch_size:
-        raise MPAEError(f"image_size {size} is not a multiple of patch_size {patch_size}; "
-                        f"use {nearest_multiples(size, patch_size)}.")
+    seen = min(settings.partformer_size or size, size)
+    for name, side in (("image_size", size), ("model.partformer_size", seen)):
+        if side % patch_size:
+            raise MPAEError(f"{name} {side} is not a multiple of patch_size {patch_size}; "
+                            f"use {nearest_multiples(side, patch_size)}.")
     for heads in (settings.partformer_heads, settings.restoration_heads, 4):
         if settings.dim % heads:
             raise MPAEError(f"model.dim {settings.dim} is not a multiple of {heads} "
@@ -32,14 +34,14 @@ def build_model(config: Config, backbone: Backbone, restoration: bool = True) ->
     grid, dim = (size // patch_size,) * 2, settings.dim
     return MPAE(
         backbone=backbone,
-        partformer=PartFormer(settings.num_parts, patch_size, grid, dim, settings.partformer_layers,
-                              settings.partformer_heads),
+        partformer=PartFormer(settings.num_parts, patch_size, (seen // patch_size,) * 2, dim,
+                              settings.partformer_layers, settings.partformer_heads),
         encoder=VisibleEncoder(patch_size, grid, dim, settings.encoder_layers, settings.restoration_heads)
         if restoration else None,
         decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch)
         if restoration else None,
         dim=dim,
-        reading=config.loss.reading,
+        antialias=config.data.reading == "ours" or config.loss.reading == "paper",
     )
 
 

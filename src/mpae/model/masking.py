@@ -37,6 +37,15 @@ def random_mask(batch: int, num_patches: int, mask_ratio: float, generator: torc
     return mask.scatter_(1, order[:, : num_visible(num_patches, mask_ratio)], False)
 
 
+def random_window(batch: int, grid: tuple[int, int], side: int, generator: torch.Generator | None = None) -> Tensor:
+    """A square of side x side patches at a random place in each image: its positions (B, side²), row by row."""
+    h, w = grid
+    top = torch.randint(h - side + 1, (batch, 1, 1), generator=generator)
+    left = torch.randint(w - side + 1, (batch, 1, 1), generator=generator)
+    rows, columns = top + torch.arange(side)[:, None], left + torch.arange(side)  # (B, side, 1), (B, 1, side)
+    return (rows * w + columns).flatten(1)
+
+
 def visible_positions(mask: Tensor) -> Tensor:
     """mask (B, N) -> indices of its visible patches in image order (B, V); V is the same for all images."""
     return torch.nonzero(~mask)[:, 1].reshape(mask.shape[0], -1)

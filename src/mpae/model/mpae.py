@@ -9,10 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from mpae.config import Reading
 from mpae.model.matching import PartMaps, fill_masked, part_logits
 from mpae.model.partformer import PartFormer
-from mpae.model.restoration import Decoder, VisibleEncoder
+from mpae.model.restoration import Decoder, VisibleEncoder, cut_out
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -34,8 +33,8 @@ class MPAEOutput:
     similarity: Tensor  # P (B, K+1, h, w)
     descriptors: Tensor  # D (B, K+1, C)
     features: Tensor  # F (B, C, h, w)
-    restored: Tensor  # I' (B, 3, H', W'), in normalised colours
-    target: Tensor  # I at the size of I', in normalised colours
+    restored: Tensor  # I' (B, 3, H', W'), in normalised colours; of a window only that
+    target: Tensor  # I where and as large as I' is, in normalised colours
 
 
 class MPAE(nn.Module):
@@ -47,7 +46,7 @@ class MPAE(nn.Module):
     decoder: Decoder
 
     def __init__(self, backbone: Backbone, partformer: PartFormer, encoder: VisibleEncoder | None,
-                 decoder: Decoder | None, dim: int = 256, reading: Reading = "released"):
+                 decoder: Decoder | None, dim: int = 256, antialias: bool = False):
         super().__init__()
         self.backbone = backbone
         self.compress = nn.Conv2d(backbone.dim, dim, kernel_size=1, bias=False)  # the trainable 1x1 convolution
@@ -55,29 +54,33 @@ class MPAE(nn.Module):
         self.partformer = partformer
         self.encoder = encoder  # type: ignore[assignment]
         self.decoder = decoder  # type: ignore[assignment]
-        self.antialias = reading == "paper"  # of the target; the released program resizes it without
+        self.antialias = antialias  # of the target; the released program resizes it without
         self.num_parts = partformer.num_parts
         grid = decoder.grid if decoder else partformer.grid
-        self.image_size = grid[0] * partformer.patch_size  # at which images are read; see `describe`
+        self.image_size = grid[0] * backbone.patch_size  # at which images are read; see `describe`
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(IMAGENET_STD).view(1, 3, 1, 1), persistent=False)
 
-    def forward(self, images: Tensor, mask: Tensor, frozen: Tensor | None = None) -> MPAEOutput:
+    def forward(self, images: Tensor, mask: Tensor, frozen: Tensor | None = None,
+                window: Tensor | None = None) -> MPAEOutput:
         """One pass of training.
 
         Args:
             images: (B, 3, H, W) in [0, 1].
             mask: (B, N) bool, True = hidden.
             frozen: the backbone's map (B, E, h, w), where it is known already.
+            window: patches to restore (B, side²); all if not given.
         """
         normalised = self.normalise(images)
-        descriptors = self.partformer(normalised)  # (B, K+1, C)
+        descriptors = self.partformer(self.normalise(self.for_partformer(images)))  # (B, K+1, C)
         features = self.compress(self.backbone(images) if frozen is None else frozen)  # (B, C, h, w)
         similarity = part_logits(descriptors, features).softmax(dim=1)  # (B, K+1, h, w)
         visible_features = self.encoder(normalised, mask)  # (B, V, C)
         filled = fill_masked(visible_features, descriptors, similarity, mask)  # (B, N, C)
-        restored = self.decoder(filled)  # (B, 3, H', W')
+        restored = self.decoder(filled, window)  # (B, 3, H', W')
         target = functional.interpolate(normalised, self.decoder.image_size, mode="bilinear", antialias=self.antialias)
+        if window is not None:
+            target = cut_out(target, window, self.decoder.pixels_per_patch)
         return MPAEOutput(similarity, descriptors, features, restored, target)
 
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
@@ -86,7 +89,7 @@ class MPAE(nn.Module):
         The backbone may be shown larger images than in training, for a finer map; PartFormer, whose positions
         are learned, sees them at the size it knows.
         """
-        descriptors = self.partformer(self.normalise(self.as_trained(images)))
+        descriptors = self.partformer(self.normalise(self.for_partformer(images)))
         features = self.compress(self.backbone(images) if frozen is None else frozen)
         return PartMaps(part_logits(descriptors, features), descriptors)
 
@@ -96,10 +99,11 @@ class MPAE(nn.Module):
 
     def attention(self, images: Tensor) -> Tensor:
         """Fig. 8: where each part token looks, (B, K+1, h, w)."""
-        return self.partformer.attention(self.normalise(self.as_trained(images))).unflatten(2, self.partformer.grid)
+        seen = self.normalise(self.for_partformer(images))
+        return self.partformer.attention(seen).unflatten(2, self.partformer.grid)
 
-    def as_trained(self, images: Tensor) -> Tensor:
-        """Images at the size that PartFormer knows."""
+    def for_partformer(self, images: Tensor) -> Tensor:
+        """Images at the size that PartFormer was trained with."""
         size = tuple(side * self.partformer.patch_size for side in self.partformer.grid)
         return images if images.shape[2:] == size else functional.interpolate(
             images, size, mode="bilinear", antialias=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from torch import Tensor, nn
 
 from mpae.model.masking import gather_tokens, patchify, unpatchify, visible_positions
@@ -57,9 +59,23 @@ class Decoder(nn.Module):
         """(H', W') of the restored image."""
         return self.grid[0] * self.pixels_per_patch, self.grid[1] * self.pixels_per_patch
 
-    def forward(self, filled: Tensor) -> Tensor:
-        """filled (B, N, C) -> restored (B, 3, H', W'), in normalised colours."""
+    def forward(self, filled: Tensor, window: Tensor | None = None) -> Tensor:
+        """filled (B, N, C) -> restored (B, 3, H', W'), in normalised colours; of a window (B, side²) only that."""
         tokens = filled + self.positions
+        if window is not None:
+            tokens = gather_tokens(tokens, window)  # (B, side², C)
         for layer in self.layers:
             tokens = layer(tokens)
-        return unpatchify(self.paint(self.norm(tokens)), self.pixels_per_patch, self.grid)
+        grid = self.grid if window is None else square(window)
+        return unpatchify(self.paint(self.norm(tokens)), self.pixels_per_patch, grid)
+
+
+def square(window: Tensor) -> tuple[int, int]:
+    """Rows and columns of a square window (B, side²)."""
+    side = math.isqrt(window.shape[1])
+    return side, side
+
+
+def cut_out(images: Tensor, window: Tensor, pixels_per_patch: int) -> Tensor:
+    """What a decoder restores of a window (B, side²): (B, 3, H', W') -> (B, 3, side·p, side·p)."""
+    return unpatchify(gather_tokens(patchify(images, pixels_per_patch), window), pixels_per_patch, square(window))

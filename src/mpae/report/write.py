@@ -29,7 +29,10 @@ from mpae.report.pictures import attention_map, part_crop, swatch
 from mpae.run import Run
 
 TITLES = LOSS_TITLES | {"foreground_share": "share of pixels in parts", "parts_used": "parts used in a batch",
-                        "largest_share": "share of pixels in the largest part", "learning_rate": "learning rate"}
+                        "largest_share": "share of pixels in the largest part", "learning_rate": "learning rate",
+                        "held_changed": "patches of parts that changed, images set aside",
+                        "held_pixel": "L1 at hidden patches, images set aside",
+                        "held_perceptual": "VGG distance at hidden patches, images set aside"}
 
 
 def write_report(run: Run, source: ImageSource, *, model: Any = None, against: Run | None = None,

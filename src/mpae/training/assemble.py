@@ -50,7 +50,7 @@ def own_settings(config: Config) -> Config:
         return config
     rate = config.training.learning_rate or method.load().learning_rate
     return config.with_values({"training.learning_rate": rate, "training.initial_parts": False,
-                               "loss.initial_parts": 0, "loss.border": 0})
+                               "training.held": 0, "loss.initial_parts": 0, "loss.border": 0})
 
 
 def class_numbers(config: Config, source: ImageSource) -> tuple[list[str], list[int]]:
@@ -128,7 +128,7 @@ def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = N
         if parameter.requires_grad:
             rates.setdefault(model.rate_of(name) if isinstance(model, PartMethod) else 1.0, []).append(parameter)
     groups = [{"params": parameters, "scale": scale} for scale, parameters in rates.items()]
-    optimizer = torch.optim.Adam(groups, lr=config.learning_rate())
+    optimizer = torch.optim.Adam(groups, lr=config.learning_rate(), fused=config.training.precision != "16-mixed")
     if state is not None:
         try:
             optimizer.load_state_dict(state)
@@ -139,9 +139,10 @@ def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = N
 
 def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Plan) -> Iterator[Batch]:
     """This process's share of every step that is left."""
-    views = config.cache.views if isinstance(model.backbone, CachedBackbone) else None
+    kept = isinstance(model.backbone, CachedBackbone)
     sampler = StepSampler(plan.first, plan.steps, *rank_and_size(), images=len(source),
-                          batch_size=config.training.batch_size, views=views, seed=config.training.seed,
+                          batch_size=config.training.batch_size, views=config.cache.views if kept else None,
+                          reuse=config.cache.reuse if kept else 1, seed=config.training.seed,
                           partial=config.training.partial_batch)
     workers = config.data.workers if config.data.workers is not None else min(4, os.cpu_count() or 1)
     reader = PictureReader(source, config.data.image_size, reading=config.data.reading, seed=config.training.seed,

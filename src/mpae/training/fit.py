@@ -26,11 +26,12 @@ from mpae.training.assemble import (
     training_batches,
     with_cache,
 )
+from mpae.training.held import Held, set_aside
 from mpae.training.launch import dead_workers_told, start_processes
 from mpae.training.loop import train
 from mpae.training.preview import Previewer
 from mpae.training.progress import Display
-from mpae.training.readable import Readable, find_readable
+from mpae.training.readable import find_unreadable
 from mpae.training.record import Recorder, Validator
 from mpae.training.request import check_continues, check_devices, check_out, facts_of, shrunk_to
 from mpae.training.schedule import Plan, steps_per_epoch, total_steps
@@ -43,7 +44,7 @@ log = logging.getLogger("mpae")
 class FitResult:
     run: Run
     model: Any  # MPAE, or a `mpae.baselines.method.PartMethod`
-    reason: str  # finished | time | interrupted
+    reason: str  # finished | settled | time | interrupted
     steps: int
     minutes: float
     skipped: dict[str, str]
@@ -68,10 +69,10 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         log.info("Method: %s.", method.tag)
     with Display(console or Console(stderr=True)) as display:
         fabric = start_processes(config, device)
-        indices, skipped = on_first_process(lambda: find_readable(source, display))
-        readable = Readable(source, indices)
-        config = shrunk_to(config, len(readable))
-        facts = {"method": method.name, "supervision": method.supervision} | facts_of(readable)
+        skipped = on_first_process(lambda: find_unreadable(source, display))
+        seen, held = set_aside(source, config.training.held)
+        config = shrunk_to(config, len(seen))
+        facts = {"method": method.name, "supervision": method.supervision} | facts_of(source)
         facts |= {"classes": classes} if classes else {}
         if resume:
             check_continues(run, config, facts)
@@ -81,7 +82,8 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         facts["backbone_fingerprint"] = model.backbone.fingerprint
         facts["vgg_fingerprint"] = fingerprint_of(perceptual.state_dict(), "vgg19") if perceptual else None
         on_first_process(lambda: begin_folder(run, None if resume else config, facts, state, skipped))
-        return run_session(fabric, config, readable, run, model, perceptual, state or {}, skipped, validate, display)
+        look = Held(held, config, perceptual, (state or {}).get("held")) if held is not None else None
+        return run_session(fabric, config, seen, look, run, model, perceptual, state or {}, skipped, validate, display)
 
 
 def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dict[str, Any] | None,
@@ -96,14 +98,18 @@ def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dic
     run.note_skipped(skipped)
 
 
-def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, model: Any,
+def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | None, run: Run, model: Any,
                 perceptual: PerceptualNetwork | None, state: dict[str, Any], skipped: dict[str, str],
                 validate: Validator | None, display: Display) -> FitResult:
     """Put together what the loop needs, and loop; `state` is the checkpoint to go on from, empty for a new run."""
     training, clock = config.training, Clock(state.get("minutes", 0.0))
     epoch = steps_per_epoch(len(source), training.batch_size, training.partial_batch, rank_and_size()[1])
     plan = Plan(state.get("step", 0), total_steps(epoch, training.epochs, training.max_steps), epoch)
-    if plan.first >= plan.steps:
+    settled = held is not None and held.drops > len(training.milestones)
+    if settled:
+        log.info("This run is finished: after %d steps its parts no longer changed.", plan.first)
+        plan = plan._replace(steps=plan.first)
+    elif plan.first >= plan.steps:
         log.info("This run is finished: %d of %d steps.", plan.first, plan.steps)
     model.backbone = with_cache(config, model.backbone, fabric.device)
     losses = fabric.setup_module(build_losses(config, source, model, perceptual, state, fabric.device, display))
@@ -113,11 +119,12 @@ def run_session(fabric: Any, config: Config, source: ImageSource, run: Run, mode
         "model": model.trainable_state(), "optimizer": optimizer.state_dict(),
         "precision": fabric.strategy.precision.state_dict(),
         "initial_parts": losses.initial_parts.state_dict() if losses.initial_parts else {},
+        "held": held.state_dict() if held else {},
     }, Previewer(source, model, config.model.mask_ratio), validate, skipped)
     step, reason = plan.first, "finished"
     if plan.first < plan.steps:
         with dead_workers_told(run):
             step, reason = train(fabric, config, plan, losses, optimizer, training_batches(config, source, model, plan),
-                                 clock, record, display)
+                                 held, clock, record, display)
     record.close(model, step)
     return FitResult(run, model.eval(), reason, step, clock.total, record.skipped)

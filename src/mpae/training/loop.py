@@ -17,13 +17,14 @@ from torch import Tensor, nn
 from mpae.baselines.method import PartMethod
 from mpae.config import Config
 from mpae.data.loading import Batch
-from mpae.distributed import gather_items, rank_and_size
+from mpae.distributed import gather_items, on_first_process, rank_and_size
 from mpae.errors import MPAEError
 from mpae.initial_parts.find import InitialParts
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE
-from mpae.model.masking import random_mask
+from mpae.model.masking import random_mask, random_window
+from mpae.training.held import EVERY, Held
 from mpae.training.progress import Display, figures_line
 from mpae.training.record import Recorder
 from mpae.training.schedule import Plan, learning_rate, progress
@@ -41,11 +42,13 @@ class StepLosses(nn.Module):
         super().__init__()
         self.model, self.objective, self.initial_parts = model, objective, initial_parts
 
-    def forward(self, pixels: Tensor, mask: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-        """pixels (B, 3, S, S) uint8, mask (B, N) -> every loss term; at how many positions each part is, (K+1,)."""
+    def forward(self, pixels: Tensor, mask: Tensor,
+                window: Tensor | None = None) -> tuple[dict[str, Tensor], Tensor]:
+        """pixels (B, 3, S, S) uint8, mask (B, N), window (B, side²) of patches to restore, or all -> every loss term;
+        at how many positions each part is, (K+1,)."""
         images = pixels.float() / 255  # (B, 3, S, S)
         frozen = self.model.backbone(images)  # (B, E, h, w)
-        output = self.model(images, mask, frozen)
+        output = self.model(images, mask, frozen, window)
         initial_parts = self.initial_parts(frozen) if self.initial_parts else None  # (B, K+1, h, w)
         return self.objective(output, output.target, initial_parts), part_counts(output.similarity)
 
@@ -64,13 +67,15 @@ class MethodLosses(nn.Module):
         return terms, part_counts(similarity)
 
 
-def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, batches: Iterable[Batch], clock: Clock,
-          record: Recorder, display: Display) -> tuple[int, str]:
-    """Step until the run is finished, time is up or someone interrupts: the number of the last step, and which it was.
+def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, batches: Iterable[Batch],
+          held: Held | None, clock: Clock, record: Recorder, display: Display) -> tuple[int, str]:
+    """Step until the run is finished, parts no longer change, time is up or someone interrupts: the number of the last
+    step, and which it was.
 
     Args:
         fabric: Lightning Fabric; `losses` (a StepLosses) and `optimizer` are wrapped by it.
         batches: this process's share of the batch of each step.
+        held: images set aside, to see whether parts still change.
     """
     training, model, device, step = config.training, losses.model, fabric.device, plan.first
     previews, checkpoints, watch = Every(training.preview_minutes), Every(training.checkpoint_minutes), CollapseWatch()
@@ -83,12 +88,12 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
     with Interruption() as interruption:
         for batch in batches:
             done = progress(step, plan.steps, clock.session, training.max_minutes)
-            rate = set_learning_rate(optimizer, config, step, done)
+            rate = set_learning_rate(optimizer, config, step, done, held.drops if held else 0)
             pixels = batch.images.to(device)  # (B, 3, S, S)
-            drawn = step_mask(config, model, step, len(pixels)).to(device) if isinstance(model, MPAE) else \
-                step_beside(config, batch, step, device)  # masks (B, N)
+            drawn = step_mask(config, model, step, len(pixels), device) if isinstance(model, MPAE) else \
+                [step_beside(config, batch, step, device)]
 
-            terms, counts = losses(pixels, drawn)
+            terms, counts = losses(pixels, *drawn)
             figures, skipped = of_all_processes(terms, counts, {each.name: each.reason for each in batch.unreadable})
             check_finite(figures, step + 1)
             optimizer.zero_grad()
@@ -99,6 +104,8 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
             step += 1
 
             record.log(step, figures | {"learning_rate": rate}, skipped)
+            if held and step % EVERY == 0:
+                record.note(step, look(held, model))
             if previews.due():
                 record.preview(model, step)
             if step % plan.epoch == 0 and step < plan.steps:
@@ -107,7 +114,9 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
                 record.checkpoint(step)
             watch(figures, step)
             display("step", step, plan.steps, figures_line(figures), clock.left(training.max_minutes))
-            stop = reason_to_stop(interruption.asked, clock.left(training.max_minutes) <= 0, device)
+            settled = held is not None and held.drops > len(training.milestones)
+            stop = reason_to_stop(interruption.asked, clock.left(training.max_minutes) <= 0, device) or (
+                "settled" if settled else None)
             if stop and step < plan.steps:
                 break
     record.checkpoint(step)
@@ -116,22 +125,37 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
     return step, stop if stop and step < plan.steps else "finished"
 
 
-def set_learning_rate(optimizer: torch.optim.Optimizer, config: Config, step: int, done: float) -> float:
-    """The learning rate of this step, set and returned; `done` is the share of the run that is done."""
+def look(held: Held, model: MPAE) -> dict[str, float]:
+    """What the first process sees in the images set aside, noted by all."""
+    figures = on_first_process(lambda: held.look(model))
+    held.note(figures)
+    return figures
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, config: Config, step: int, done: float, drops: int) -> float:
+    """The learning rate of this step, set and returned; `done` is the share of the run that is done, `drops` how often
+    parts came to rest before."""
     training = config.training
-    rate = learning_rate(config.learning_rate(), step, done, training.warmup_steps, training.milestones, training.decay)
+    rate = learning_rate(config.learning_rate(), step, done, training.warmup_steps, training.milestones, training.decay,
+                         drops)
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
     return rate
 
 
-def step_mask(config: Config, model: MPAE, step: int, batch: int) -> Tensor:
-    """This process's share of the masks of this step, drawn from the seed and the step alone: (batch, N)."""
+def step_mask(config: Config, model: MPAE, step: int, batch: int, device: torch.device) -> list[Tensor]:
+    """This process's share of the masks (batch, N) of this step and, if there are any, of the windows to restore
+    (batch, side²), drawn from the seed and the step alone."""
     rank, processes = rank_and_size()
     generator = torch.Generator().manual_seed(config.training.seed * 1_000_003 + step)
     grid_h, grid_w = model.decoder.grid
-    whole = random_mask(batch * processes, grid_h * grid_w, config.model.mask_ratio, generator)
-    return whole[rank * batch : (rank + 1) * batch]
+    share = slice(rank * batch, (rank + 1) * batch)
+    mask = random_mask(batch * processes, grid_h * grid_w, config.model.mask_ratio, generator)[share]
+    side = config.model.window
+    if side is None or side >= min(grid_h, grid_w):
+        return [mask.to(device)]
+    window = random_window(batch * processes, (grid_h, grid_w), side, generator)[share]
+    return [mask.to(device), window.to(device)]
 
 
 def step_beside(config: Config, batch: Batch, step: int, device: torch.device) -> dict[str, Tensor]:

@@ -1,32 +1,21 @@
-"""The images that can be read: all are opened once before training."""
+"""A first look at the files: a folder without pictures is told before training begins, at the cost of seconds."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import time
 from concurrent.futures import ThreadPoolExecutor
 
-from mpae.data.source import ImageSource, Picture, UnreadableImage
+from mpae.data.source import ImageSource, UnreadableImage
 from mpae.errors import MPAEError
 from mpae.training.progress import Progress
 
-
-class Readable:
-    """A source without the images that cannot be read."""
-
-    def __init__(self, source: ImageSource, indices: Sequence[int]):
-        self.source, self.indices = source, indices
-        self.names = [source.names[index] for index in indices]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, index: int) -> Picture:
-        return self.source[self.indices[index]]
+SECONDS = 10.0  # after which training begins; what it meets later and cannot read is noted then
+CHUNK = 32  # images between two looks at the clock
 
 
-def find_readable(source: ImageSource, progress: Progress) -> tuple[list[int], dict[str, str]]:
-    """Indices of the images that can be opened and read to the end, and the names of the others with the reason."""
+def find_unreadable(source: ImageSource, progress: Progress, seconds: float = SECONDS) -> dict[str, str]:
+    """Images that cannot be opened and read to the end, with the reason: of all, or of those that `seconds` allow."""
     def problem(index: int) -> str | None:
         try:
             source[index]
@@ -34,17 +23,18 @@ def find_readable(source: ImageSource, progress: Progress) -> tuple[list[int], d
             return str(error)
         return None
 
-    good: list[int] = []
     skipped: dict[str, str] = {}
+    start, done, good = time.monotonic(), 0, 0
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # decoding leaves Python's lock
-        for index, reason in enumerate(pool.map(problem, range(len(source)))):
-            if reason is None:
-                good.append(index)
-            else:
-                skipped[source.names[index]] = reason
-            progress("reading all images once", index + 1, len(source))
-    if len(good) < 2:
+        while done < len(source) and (good < 2 or time.monotonic() - start < seconds):
+            chunk = range(done, min(done + CHUNK, len(source)))
+            reasons = dict(zip(chunk, pool.map(problem, chunk), strict=True))
+            skipped |= {source.names[index]: reason for index, reason in reasons.items() if reason is not None}
+            done = chunk.stop
+            good = done - len(skipped)
+            progress("reading images", done, len(source))
+    if good < 2:
         first = f" (the first: '{next(iter(skipped))}', {next(iter(skipped.values()))})" if skipped else ""
         found = "no image" if not good else "one image"
         raise MPAEError(f"Of {len(source)} images {found} can be read{first}; training needs at least 2.")
-    return good, skipped
+    return skipped

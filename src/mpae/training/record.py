@@ -50,6 +50,14 @@ class Recorder:
             for name, value in figures.items():
                 self.tensorboard.add_scalar(name, value, step)
 
+    def note(self, step: int, figures: Mapping[str, float]) -> None:
+        """Figures that are not of a step of training, in a line of their own."""
+        if self.tensorboard:
+            self.run.log({"step": step, "minutes": round(self.clock.total, 3)}
+                         | {name: round(value, 6) for name, value in figures.items()})
+            for name, value in figures.items():
+                self.tensorboard.add_scalar(name, value, step)
+
     def checkpoint(self, step: int) -> None:
         """The whole state of training; everything random derives from the seed and the step."""
         if self.writes:

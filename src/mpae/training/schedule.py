@@ -36,8 +36,12 @@ def progress(step: int, steps: int, minutes: float, max_minutes: float | None) -
 
 
 def learning_rate(base: float, step: int, done: float, warmup_steps: int, milestones: Sequence[float],
-                  decay: float) -> float:
-    """A linear rise over the warm-up, then one drop at each milestone, given as a share of the run."""
+                  decay: float, drops: int = 0) -> float:
+    """A linear rise over the warm-up, then one drop at each milestone, given as a share of the run.
+
+    Args:
+        drops: those that came before their milestone.
+    """
     rise = min(1.0, (step + 1) / (warmup_steps + 1))
-    drops = sum(done >= milestone for milestone in milestones)
-    return base * rise * decay**drops
+    reached = sum(done >= milestone for milestone in milestones)
+    return base * rise * decay ** min(len(milestones), max(reached, drops))
