@@ -97,8 +97,10 @@ class Held:
         errors = []
         for ours, theirs in zip(shown.split(1), output.target.split(1), strict=True):
             pixel = pixel_loss(ours, theirs) / mask.float().mean().clamp_min(1e-9)
-            maps = [self.perceptual(image) for image in (ours, theirs)] if self.perceptual else [[pixel], [pixel]]
-            errors.append(torch.stack([pixel, perceptual_loss(*maps, weights=[1 / len(maps[0])] * len(maps[0]))]))
+            distance = torch.zeros_like(pixel)
+            if self.perceptual:
+                distance = perceptual_loss(self.perceptual(ours), self.perceptual(theirs), [1 / 5] * 5)
+            errors.append(torch.stack([pixel, distance]))
         return torch.stack(errors)
 
 
