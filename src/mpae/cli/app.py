@@ -23,6 +23,7 @@ VERBS = {
     "report": "Verbs",
     "export": "Verbs",
     "import": "Verbs",
+    "study": "Verbs",
     "show": "Verbs",
     "serve": "Verbs",
     "name": "Verbs",

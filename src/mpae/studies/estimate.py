@@ -1,0 +1,139 @@
+"""About how long a run takes on this machine: counted operations, divided by how fast it multiplies matrices.
+
+Rough, within a factor of two; where runs of the same dataset are there already, their pace is taken instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from mpae.backbones import BUNDLED_ARCHITECTURE, NAMED, create_vit
+from mpae.config import Config
+from mpae.data.catalogue import find_dataset, open_annotated
+from mpae.losses.perceptual import CONVOLUTIONS, WIDTHS
+from mpae.studies.conduct import is_done
+from mpae.studies.expand import SPLIT, PlannedRun, Request
+from mpae.studies.folder import StudyFolder
+from mpae.studies.results import is_trained
+from mpae.studies.study import Study
+from mpae.studies.systems import OURS
+from mpae.studies.task import make_task
+from mpae.training.schedule import steps_per_epoch, total_steps
+
+EFFICIENCY = 0.5  # of a network's layers against one large matrix product
+BACKWARD = 3.0  # a step against a forward pass
+CLUSTERED = 500  # training images that a system without training looks at
+
+
+class Cost(NamedTuple):
+    steps: int
+    hours: float
+    done: bool
+
+
+def estimate_hours(folder: StudyFolder, study: Study, request: Request, runs: Sequence[PlannedRun],
+                   images: Mapping[str, int]) -> list[Cost]:
+    """What each run takes; one that is done takes nothing.
+
+    Args:
+        images: how many training images each dataset has.
+    """
+    speed, paces = operations_per_second(), measured_paces(folder, runs)
+    costs = []
+    for run in runs:
+        count = images[run.config.data.dataset]
+        steps = steps_of(run.config, count) if run.row.method == OURS else 0
+        seconds = paces.get(run.group.dataset, training_operations(run.config) / speed) * steps
+        seconds += kept_features(run.config, count, steps) * backbone_operations(run.config) / speed
+        if run.config.training.max_minutes is not None and steps:
+            seconds = min(seconds, 60 * run.config.training.max_minutes)
+        seconds += evaluated_images(run, request) * backbone_operations(run.config, request.image_size) / speed
+        task = make_task(folder, study, request, run)
+        costs.append(Cost(steps, seconds / 3600, is_done(folder, task, run.name)))
+    return costs
+
+
+def steps_of(config: Config, images: int) -> int:
+    training = config.training
+    epoch = steps_per_epoch(images, min(training.batch_size, images), training.partial_batch,
+                            training.devices * training.nodes)
+    return total_steps(epoch, training.epochs, training.max_steps)
+
+
+def measured_paces(folder: StudyFolder, runs: Sequence[PlannedRun]) -> dict[str, float]:
+    """Seconds a step, of runs that are there already, by dataset."""
+    paces: dict[str, list[float]] = {}
+    for run in runs:
+        there = folder.run(run.name)
+        if run.row.method == OURS and is_trained(there):
+            last = [record for record in there.records() if "ended" in record][-1]
+            if last["step"]:
+                paces.setdefault(run.group.dataset, []).append(60 * last["minutes"] / last["step"])
+    return {dataset: sum(found) / len(found) for dataset, found in paces.items()}
+
+
+def kept_features(config: Config, images: int, steps: int) -> int:
+    """Images that go through the backbone: each view once where features are kept."""
+    seen = steps * config.training.batch_size
+    on_cpu = config.training.accelerator == "cpu" or not torch.cuda.is_available()
+    keeps = config.cache.enabled if config.cache.enabled is not None else on_cpu
+    return min(seen, config.cache.views * images) if keeps else seen
+
+
+def evaluated_images(run: PlannedRun, request: Request) -> int:
+    data = run.config.data
+    there = 0 if find_dataset(data.dataset).open is None else len(open_annotated(data, SPLIT))
+    evaluated = min(there, request.limit or there)
+    return evaluated + (CLUSTERED if run.row.method != OURS else 0)
+
+
+def training_operations(config: Config) -> float:
+    """Of a step without the frozen backbone: PartFormer, encoder and decoder, and VGG-19 on both images."""
+    model = config.model
+    patches = (config.data.image_size // 14) ** 2
+    layers = model.partformer_layers + model.decoder_layers + model.encoder_layers * (1 - model.mask_ratio)
+    networks = layers * patches * (24 * model.dim**2 + 4 * patches * model.dim)
+    structure = config.loss.restoration > 0 and (config.loss.perceptual is None or any(config.loss.perceptual))
+    vgg = vgg_operations(patches * model.pixels_per_patch**2) if structure else 0
+    return config.training.batch_size * (BACKWARD * networks + (BACKWARD + 1) * vgg)
+
+
+def vgg_operations(pixels: float) -> float:
+    """Of VGG-19 up to relu5_1 for an image of so many pixels."""
+    total, channels = 0.0, 3
+    for count, multiple in zip(CONVOLUTIONS, WIDTHS, strict=True):
+        for _ in range(count):
+            total += 2 * 9 * channels * 64 * multiple * pixels
+            channels = 64 * multiple
+        pixels /= 4
+    return total
+
+
+def backbone_operations(config: Config, image_size: int | None = None) -> float:
+    """Of the frozen backbone for one image."""
+    size, name = image_size or config.data.image_size, config.backbone.name
+    if Path(name).is_file():
+        weights, patch, width, depth = Path(name).stat().st_size / 4, 16, 0, 0
+    else:
+        vit = create_vit(NAMED.get(name, BUNDLED_ARCHITECTURE if name == "bundled" else name), 224)
+        weights = sum(parameter.numel() for parameter in vit.parameters())
+        patch, width, depth = vit.patch_embed.proj.kernel_size[0], vit.num_features, len(vit.blocks)
+    patches = (size // patch) ** 2
+    return 2 * weights * patches + 4 * patches**2 * width * depth
+
+
+def operations_per_second() -> float:
+    """Measured in a tenth of a second on the device that is used by default."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    matrix = torch.rand(1024, 1024, device=device)
+    matrix @ matrix
+    start, done = time.perf_counter(), 0
+    while time.perf_counter() - start < 0.1:
+        (matrix @ matrix)[0, 0].item()
+        done += 1
+    return EFFICIENCY * done * 2 * 1024**3 / (time.perf_counter() - start)

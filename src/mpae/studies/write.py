@@ -1,0 +1,100 @@
+"""`table.md` and `table.csv`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from mpae.studies.study import Study
+from mpae.studies.tabulate import Cell, Table, TableRow, verdict
+
+
+def signed(value: float | None) -> str:
+    """'+1.2', '−0.3', or nothing."""
+    return "" if value is None else f"{value:+.1f}".replace("-", "−")
+
+
+def mean_text(cell: Cell) -> str:
+    """'61.2 ± 0.8', with one digit more for small numbers such as parts of an image."""
+    if cell.mean is None:
+        return "–"
+    return f"{cell.mean:.1f}" + (f" ± {cell.deviation:.1f}" if cell.deviation is not None else "")
+
+
+def minutes_text(row: TableRow) -> str:
+    return f"{sum(row.minutes) / len(row.minutes):.1f}" if row.minutes else "–"
+
+
+def state_text(row: TableRow) -> str:
+    """'2', '1 of 2', 'failed', 'not here' (a method of the paper that this package does not have)."""
+    if not row.runs:
+        return "not here"
+    if row.done == len(row.runs):
+        return str(row.done)
+    return f"{row.done} of {len(row.runs)}" + (", failed" if row.failures else "")
+
+
+def paper_heading(table: Table) -> str:
+    if table.paper is None:
+        return ""
+    return "paper" if table.same_task else f"paper, {table.paper.title}"
+
+
+def markdown(study: Study, tables: Sequence[Table]) -> str:
+    """Every table, with the paper's figures and differences beside ours."""
+    lines = [f"# {study.title}", ""]
+    if study.conclusion:
+        lines += [f"The paper ({study.source}): {study.conclusion}", ""]
+    for table in tables:
+        lines += [f"## {table.group.title}", "", *_rows(table), ""]
+        lines += [sentence + "\n" for figure in table.figures if (sentence := verdict(table, figure.name))]
+        lines += [f"- {row.row.name}, seed {seed}, failed: {reason}" for row in table.rows
+                  for seed, reason in row.failures.items()]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _rows(table: Table) -> list[str]:
+    heading = [""]
+    for figure in table.figures:
+        heading += [figure.long_title, "change", *([paper_heading(table)] if table.paper else []),
+                    *(["difference"] if table.same_task else ["its change"] if table.paper else [])]
+    heading += ["minutes", "runs"]
+    lines = ["| " + " | ".join(heading) + " |", "| --- |" + " ---: |" * (len(heading) - 1)]
+    for row in table.rows:
+        words = [row.row.name.replace("|", "\\|")]
+        for figure in table.figures:
+            cell = row.cells[figure.name]
+            words += [_bold(mean_text(cell), cell.best), signed(cell.change)]
+            if table.paper:
+                words.append(_bold("" if cell.paper is None else f"{cell.paper:.2f}", cell.paper_best))
+                words.append(signed(cell.difference if table.same_task else cell.paper_change))
+        lines.append("| " + " | ".join([*words, minutes_text(row), state_text(row)]) + " |")
+    return lines
+
+
+def _bold(text: str, bold: bool) -> str:
+    return f"**{text}**" if bold and text else text
+
+
+def csv_text(tables: Sequence[Table]) -> str:
+    """One line a row of every table: means, deviations and the paper's figures as numbers."""
+    names = list(dict.fromkeys(figure.name for table in tables for figure in table.figures))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["dataset", "parts", "row", "method", "runs", "minutes",
+                     *(f"{name}{kind}" for name in names for kind in ("", "_deviation", "_paper")),
+                     "paper_dataset", "paper_parts"])
+    for table in tables:
+        place = table.paper or ("", "")
+        for row in table.rows:
+            cells = [row.cells.get(name, Cell([])) for name in names]
+            numbers = [value for cell in cells for value in (cell.mean, cell.deviation, cell.paper)]
+            minutes = sum(row.minutes) / len(row.minutes) if row.minutes else None
+            writer.writerow([*table.group, row.row.name, row.row.method, row.done, _number(minutes),
+                             *map(_number, numbers), *place])
+    return out.getvalue()
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}".rstrip("0").rstrip(".")
