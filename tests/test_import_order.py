@@ -16,7 +16,7 @@ ROOT = Path(mpae.__file__).parent
 LAYERS = (
     ("cli",),
     ("library", "hub"),
-    ("training", "prediction", "evaluation", "export", "report", "serve"),
+    ("training", "prediction", "evaluation", "studies", "export", "report", "serve"),
     ("model", "losses", "metrics", "initial_parts", "baselines"),
     ("backbones", "data", "drawing"),
     ("config", "run", "files", "errors", "distributed", "devices", "assets"),
@@ -26,6 +26,7 @@ WITHIN = {
     "library": ("hub",),
     "evaluation": ("prediction",),
     "report": ("prediction", "evaluation"),
+    "studies": ("training", "evaluation", "report", "prediction"),  # each of its runs is trained, measured and shown
     "export": ("prediction",),
     "serve": ("prediction",),
     "baselines": ("initial_parts", "losses", "model"),

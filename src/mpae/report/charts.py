@@ -12,21 +12,36 @@ LEFT, BOTTOM, TOP, RIGHT = 48, 22, 8, 8
 
 
 def line_chart(points: Sequence[tuple[float, float]], title: str) -> str:
-    """One curve with its two axes; long curves are thinned to what the eye can see."""
-    if len(points) > 300:
-        points = [points[i] for i in np.linspace(0, len(points) - 1, 300).round().astype(int)]
-    xs, ys = [x for x, _ in points], [y for _, y in points]
+    """One curve with its two axes."""
+    return lines_chart([points], title)
+
+
+def lines_chart(curves: Sequence[Sequence[tuple[float, float]]], title: str, colours: Sequence[str] = ()) -> str:
+    """Curves on one pair of axes; long ones are thinned to what the eye can see."""
+    thin = [thinned(points) for points in curves]
+    xs, ys = [x for points in thin for x, _ in points], [y for points in thin for _, y in points]
     low, high = min(ys), max(ys)
     if high - low < 1e-9:
         low, high = low - 0.5, high + 0.5
-    span = max(xs[-1] - xs[0], 1)
-    place = [(LEFT + (x - xs[0]) / span * (WIDTH - LEFT - RIGHT),
-              TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM)) for x, y in points]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in place)
+    first, last = min(xs), max(xs)
+    span = max(last - first, 1)
+    lines = []
+    for number, points in enumerate(thin):
+        path = " ".join(f"{LEFT + (x - first) / span * (WIDTH - LEFT - RIGHT):.1f},"
+                        f"{TOP + (high - y) / (high - low) * (HEIGHT - TOP - BOTTOM):.1f}" for x, y in points)
+        colour = f' style="stroke:{colours[number]}"' if colours else ""
+        lines.append(f'<polyline class="curve"{colour} points="{path}"/>')
     labels = (text(LEFT - 5, TOP + 8, axis_label(high), "end") + text(LEFT - 5, HEIGHT - BOTTOM, axis_label(low), "end")
-              + text(LEFT, HEIGHT - 6, f"step {xs[0]:.0f}") + text(WIDTH - RIGHT, HEIGHT - 6, f"{xs[-1]:.0f}", "end"))
+              + text(LEFT, HEIGHT - 6, f"step {first:.0f}") + text(WIDTH - RIGHT, HEIGHT - 6, f"{last:.0f}", "end"))
     axes = f'<path class="axis" d="M{LEFT},{TOP}V{HEIGHT - BOTTOM}H{WIDTH - RIGHT}"/>'
-    return svg(WIDTH, HEIGHT, title, f'{axes}<polyline class="curve" points="{path}"/>{labels}')
+    return svg(WIDTH, HEIGHT, title, f"{axes}{''.join(lines)}{labels}")
+
+
+def thinned(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]]:
+    """300 points at most."""
+    if len(points) <= 300:
+        return points
+    return [points[i] for i in np.linspace(0, len(points) - 1, 300).round().astype(int)]
 
 
 def axis_label(value: float) -> str:

@@ -71,13 +71,14 @@ def check_is_report(folder: Path) -> None:
         raise MPAEError(f"'{folder}' exists and is not a report of mpae; choose another folder.")
 
 
-def render(content: dict[str, Any]) -> str:
+def render(content: dict[str, Any], template: str = "report/page.html") -> str:
+    """A page in the style of the report."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(loader=PackageLoader("mpae", "report"), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=PackageLoader("mpae", "."), autoescape=True, undefined=StrictUndefined)
     style = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
-    return environment.get_template("page.html").render(content | {"style": Markup(style)})
+    return environment.get_template(template).render(content | {"style": Markup(style)})
 
 
 class Page:

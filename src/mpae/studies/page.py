@@ -31,14 +31,13 @@ def write_page(folder: StudyFolder, study: Study, request: Request) -> Path:
         tables = tabulate(folder, study, request)
         write_text(folder.folder / "table.md", markdown(study, tables))
         write_text(folder.folder / "table.csv", csv_text(tables))
-        write_text(folder.page, render(page_content(folder, study, request, tables), "study.html"))
+        write_text(folder.page, render(page_content(folder, study, request, tables), "studies/page.html"))
     return folder.page
 
 
 def page_content(folder: StudyFolder, study: Study, request: Request, tables: list[Table]) -> dict[str, Any]:
     """What the template shows."""
-    done, runs = (len({run.name for table in tables for row in table.rows for run in row.runs[:count(row)]})
-                  for count in (lambda row: row.done, lambda row: len(row.runs)))
+    done, runs = (sum(count) for count in zip(*((row.done, len(row.runs)) for table in tables for row in table.rows)))
     return {
         "title": study.title,
         "source": study.source,
