@@ -74,7 +74,7 @@ def test_methods_that_are_not_here_have_no_run() -> None:
 @pytest.mark.parametrize(("request_", "said"), [
     (Request(settings={"model.mask_ratio": 0.3}), "This study varies model.mask_ratio; leave it out of --set."),
     (Request(settings={"training.seed": 3}), "use --seeds instead"),
-    (Request(settings={"model.mask_ration": 0.3}), "Row 'plain' on synthetic, K = 2: Unknown option 'model.mask_ration'"),
+    (Request(settings={"model.mask_ration": 0}), "Row 'plain' on synthetic, K = 2: Unknown option 'model.mask_ration'"),
     (Request(dataset="sinthetic"), "did you mean 'synthetic'?"),
     (Request(preset="poster"), "Unknown preset 'poster'"),
 ])

@@ -60,7 +60,7 @@ def test_has_the_figures_of_the_paper(number: int, shared: Path) -> None:
 
 
 def test_agrees_with_what_an_evaluation_prints_beside_its_figures() -> None:
-    names = {"MPAE": "mpae", "DINO": "dino-kmeans"}
+    names = {"MPAE": "mpae", "DINO": "dino-clustering"}
     for table in TABLES[:3]:
         rows = {row.method: row for row in find_study(table)[1].rows}
         for dataset in find_study(table)[1].datasets:
@@ -97,7 +97,7 @@ def test_a_wrong_file_gets_one_sentence(content: dict[str, Any], said: str) -> N
 
 
 @pytest.mark.parametrize(("name", "said"), [
-    ("tabel4", "did you mean 'table4'? All: table1, "), ("nothing", "one of: table1, "), ("no.yaml", "No file 'no.yaml'")])
+    ("tabel4", "did you mean 'table4'? All: table1, "), ("nothing", "one of: table1, "), ("no.yaml", "No file 'no")])
 def test_an_unknown_study_is_answered_with_those_there_are(name: str, said: str) -> None:
     with pytest.raises(MPAEError) as error:
         find_study(name)

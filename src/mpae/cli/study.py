@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from mpae.cli.console import messages, results
 from mpae.cli.flags import Assignments, Preset, Quiet
@@ -63,8 +67,8 @@ def study(
         list_studies()
         return
     called, chosen = find_study(name)
-    request = make_request(chosen, dataset, roots or [], preset, parts, seeds, max_minutes, limit, image_size,
-                           assignments or [])
+    request = make_request(chosen, dataset, roots or [], preset, parts, assignments or [], seeds=seeds,
+                           max_minutes=max_minutes, limit=limit, image_size=image_size)
     folder = StudyFolder(out_folder or Path("studies") / called, runs_folder)
     folder.check(called)
     runs = share(distinct(expand(chosen, request)), array)
@@ -77,9 +81,10 @@ def study(
     def say(text: str) -> None:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    conductor = Conductor(folder, chosen, request, say, lambda: write_page(folder, chosen, request))
     try:
-        conductor.run(runs)
+        with watching(console) as show:
+            conductor = Conductor(folder, chosen, request, say, lambda: write_page(folder, chosen, request), show)
+            conductor.run(runs)
     except KeyboardInterrupt:
         say("Stopped; the same command goes on.")
         raise
@@ -93,13 +98,22 @@ def study(
         sys.exit(1)
 
 
+@contextmanager
+def watching(console: Console) -> Iterator[Callable[[str], None]]:
+    """Shows what a run says last, on a terminal."""
+    if not console.is_terminal or console.quiet:
+        yield lambda _: None
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(Text(text, overflow="ellipsis", no_wrap=True))
+
+
 def tell_page(page: Path) -> None:
     results().print(f"The page is at {page}", highlight=False, soft_wrap=True)
 
 
-def make_request(chosen: Study, dataset: str | None, roots: list[str], preset: str | None, parts: str | None, seeds: int,
-                 max_minutes: float | None, limit: int | None, image_size: int | None,
-                 assignments: list[str]) -> Request:
+def make_request(chosen: Study, dataset: str | None, roots: list[str], preset: str | None, parts: str | None,
+                 assignments: list[str], **others: Any) -> Request:
     """The flags as a request; what is wrong with them is told here."""
     from mpae.config import PRESETS, default_preset, parse_assignment
     from mpae.data.catalogue import DATASETS, find_dataset
@@ -121,8 +135,7 @@ def make_request(chosen: Study, dataset: str | None, roots: list[str], preset: s
             raise MPAEError(f"--root {root}: this study is on {', '.join(datasets) or 'no dataset of its own'}; choose "
                             "one with --dataset, or write --root NAME=DIR for each.")
     return Request(dataset=dataset, roots=folders, preset=preset or default_preset(), parts=number_list(parts),
-                   seeds=seeds, max_minutes=max_minutes, limit=limit, image_size=image_size,
-                   settings=dict(parse_assignment(text) for text in assignments))
+                   settings=dict(parse_assignment(text) for text in assignments), **others)
 
 
 def number_list(parts: str | None) -> tuple[int, ...]:
@@ -133,19 +146,18 @@ def number_list(parts: str | None) -> tuple[int, ...]:
     return tuple(int(word) for word in words)
 
 
-def check_data(runs: list[PlannedRun]) -> dict[str, int]:
-    """Open every dataset before any time is spent; how many training images each has."""
-    from mpae.data.catalogue import open_annotated, open_images
-    from mpae.data.catalogue import find_dataset
+def check_data(runs: list[PlannedRun]) -> dict[str, tuple[int, int]]:
+    """Open every dataset before any time is spent; how many images to train on and to evaluate each has."""
+    from mpae.data.catalogue import find_dataset, open_annotated, open_images
     from mpae.studies.expand import SPLIT
 
-    images: dict[str, int] = {}
+    images: dict[str, tuple[int, int]] = {}
     for run in runs:
         data = run.config.data
         if data.dataset not in images:
-            images[data.dataset] = len(open_images(data, "train"))
-            if find_dataset(data.dataset).open is not None:
-                open_annotated(data, SPLIT)
+            training = len(open_images(data, "train"))
+            annotated = find_dataset(data.dataset).open is not None
+            images[data.dataset] = training, len(open_annotated(data, SPLIT)) if annotated else training
     return images
 
 
@@ -159,12 +171,12 @@ def list_studies() -> None:
         data = "; ".join(f"{dataset} {', '.join(map(str, parts))}" for dataset, parts in each.datasets.items())
         table.add_row(name, each.title, str(len(each.rows)), data)
     results().print(table)
-    results().print("mpae study NAME --root DIR runs one on the paper's data; --dataset cub --root DIR --parts 8 on other "
-                    "data; --dry-run tells what it would take.", highlight=False)
+    results().print("mpae study NAME --root DIR runs one on the paper's data; --dataset cub --root DIR --parts 8 on "
+                    "other data; --dry-run tells what it would take.", highlight=False)
 
 
 def print_plan(folder: StudyFolder, chosen: Study, request: Request, runs: list[PlannedRun],
-               images: dict[str, int]) -> None:
+               images: dict[str, tuple[int, int]]) -> None:
     """Every run, what it changes, and about how long it takes here."""
     from mpae.studies.estimate import estimate_hours
     from mpae.studies.expand import settings_of

@@ -11,29 +11,34 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from mpae.errors import MPAEError
 from mpae.studies.expand import PlannedRun, Request
 from mpae.studies.folder import StudyFolder
 from mpae.studies.pictures import has_pictures
-from mpae.studies.results import evaluation_of, is_trained
+from mpae.studies.results import evaluation_of, is_trained, minutes_spent
 from mpae.studies.study import Study
-from mpae.studies.systems import OURS
 from mpae.studies.task import TAKEN, Task, make_task
 
 Say = Callable[[str], None]
 INTERRUPTED = (130, -signal.SIGINT, -signal.SIGTERM)
+SECONDS_BETWEEN_LOOKS = 2.0
 
 
 class Conductor:
     """Goes through runs in order, on every device at once.
 
     Args:
+        say: told what begins and what has come to an end.
         after_each: called when a run has come to an end.
+        show: told every few seconds what a run is doing, for whoever watches.
     """
 
-    def __init__(self, folder: StudyFolder, study: Study, request: Request, say: Say, after_each: Callable[[], None]):
-        self.folder, self.study, self.request, self.say, self.after_each = folder, study, request, say, after_each
+    def __init__(self, folder: StudyFolder, study: Study, request: Request, say: Say, after_each: Callable[[], Any],
+                 show: Say = lambda _: None):
+        self.folder, self.study, self.request = folder, study, request
+        self.say, self.after_each, self.show = say, after_each, show
         self.lock = threading.Lock()
         self.children: set[subprocess.Popen] = set()
         self.stopped = False
@@ -87,21 +92,33 @@ class Conductor:
             log = self.folder.progress(planned.name, "log")
             self.say(f"{place} {planned.title} failed: {reason} The others go on; its log is '{log}'.")
             return "failed"
+        self.say(f"{place} {planned.title}: {self._figures(task, planned.name)}.")
         return "done"
+
+    def _figures(self, task: Task, name: str) -> str:
+        """'nmi 61.2, ari 40.1; 4.9 minutes'."""
+        run = self.folder.run(name)
+        record = evaluation_of(run, task.evaluation, task.nme) or {}
+        found = [f"{figure} {record[figure]:.1f}" for figure in self.study.figures if record.get(figure) is not None]
+        return f"{', '.join(found) or 'trained'}; {minutes_spent(run):.1f} minutes of training"
 
     def _start(self, name: str, slot: dict[str, str]) -> int:
         """Run the process of one run to its end; its exit code."""
         command = [sys.executable, "-m", "mpae.studies.work", str(self.folder.progress(name, "task"))]
         with self.folder.progress(name, "log").open("ab") as log:
             child = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-                                     env=os.environ | slot)
-            self.children.add(child)
-            if self.stopped:
-                child.terminate()
-            try:
-                return child.wait()
-            finally:
-                self.children.discard(child)
+                                     env=os.environ | slot, start_new_session=True)  # a signal reaches it once: from us
+        self.children.add(child)
+        if self.stopped:
+            child.terminate()
+        try:
+            while True:
+                try:
+                    return child.wait(SECONDS_BETWEEN_LOOKS)
+                except subprocess.TimeoutExpired:
+                    self.show(last_line(self.folder.progress(name, "log")))
+        finally:
+            self.children.discard(child)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -122,8 +139,8 @@ class Conductor:
 
 def is_done(folder: StudyFolder, task: Task, name: str) -> bool:
     run = folder.run(name)
-    shows = [show for show in task.shows if task.method == OURS or show in ("parts", "categories")]
-    return is_trained(run) and evaluation_of(run, task.evaluation, task.nme) is not None and has_pictures(run, shows)
+    evaluated = is_trained(run) and evaluation_of(run, task.evaluation, task.nme) is not None
+    return evaluated and has_pictures(run, task.possible_shows())
 
 
 def device_slots(runs: Sequence[PlannedRun]) -> list[dict[str, str]]:
@@ -149,11 +166,15 @@ def share(runs: Sequence[PlannedRun], array: str | None) -> list[PlannedRun]:
     return list(runs[int(first) - 1 :: int(number)])
 
 
-def last_words(log: Path, code: int) -> str:
-    """Why a process failed: the last line of its log."""
+def last_line(log: Path) -> str:
     try:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     except OSError:
         lines = []
-    said = lines[-1].removeprefix("mpae: ") if lines else "it said nothing"
+    return lines[-1] if lines else ""
+
+
+def last_words(log: Path, code: int) -> str:
+    """Why a process failed: the last line of its log."""
+    said = last_line(log).removeprefix("mpae: ") or "it said nothing"
     return said if code > 0 else f"it was ended by signal {-code}; its last line: {said}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +15,13 @@ import torch
 
 from mpae.backbones import BUNDLED_ARCHITECTURE, NAMED, create_vit
 from mpae.config import Config
-from mpae.data.catalogue import find_dataset, open_annotated
 from mpae.losses.perceptual import CONVOLUTIONS, WIDTHS
 from mpae.studies.conduct import is_done
-from mpae.studies.expand import SPLIT, PlannedRun, Request
+from mpae.studies.expand import PlannedRun, Request
 from mpae.studies.folder import StudyFolder
 from mpae.studies.results import is_trained
 from mpae.studies.study import Study
-from mpae.studies.systems import OURS
+from mpae.studies.systems import is_fitted
 from mpae.studies.task import make_task
 from mpae.training.schedule import steps_per_epoch, total_steps
 
@@ -37,22 +37,23 @@ class Cost(NamedTuple):
 
 
 def estimate_hours(folder: StudyFolder, study: Study, request: Request, runs: Sequence[PlannedRun],
-                   images: Mapping[str, int]) -> list[Cost]:
+                   images: Mapping[str, tuple[int, int]]) -> list[Cost]:
     """What each run takes; one that is done takes nothing.
 
     Args:
-        images: how many training images each dataset has.
+        images: how many images to train on and to evaluate each dataset has.
     """
     speed, paces = operations_per_second(), measured_paces(folder, runs)
     costs = []
     for run in runs:
-        count = images[run.config.data.dataset]
-        steps = steps_of(run.config, count) if run.row.method == OURS else 0
+        count, test = images[run.config.data.dataset]
+        steps = steps_of(run.config, count) if not is_fitted(run.row.method) else 0
         seconds = paces.get(run.group.dataset, training_operations(run.config) / speed) * steps
-        seconds += kept_features(run.config, count, steps) * backbone_operations(run.config) / speed
+        seconds += kept_features(run.config, count, steps) * backbone_of(run.config) / speed
         if run.config.training.max_minutes is not None and steps:
             seconds = min(seconds, 60 * run.config.training.max_minutes)
-        seconds += evaluated_images(run, request) * backbone_operations(run.config, request.image_size) / speed
+        looked_at = min(test, request.limit or test) + (CLUSTERED if is_fitted(run.row.method) else 0)
+        seconds += looked_at * backbone_of(run.config, request.image_size) / speed
         task = make_task(folder, study, request, run)
         costs.append(Cost(steps, seconds / 3600, is_done(folder, task, run.name)))
     return costs
@@ -70,7 +71,7 @@ def measured_paces(folder: StudyFolder, runs: Sequence[PlannedRun]) -> dict[str,
     paces: dict[str, list[float]] = {}
     for run in runs:
         there = folder.run(run.name)
-        if run.row.method == OURS and is_trained(there):
+        if is_trained(there):
             last = [record for record in there.records() if "ended" in record][-1]
             if last["step"]:
                 paces.setdefault(run.group.dataset, []).append(60 * last["minutes"] / last["step"])
@@ -83,13 +84,6 @@ def kept_features(config: Config, images: int, steps: int) -> int:
     on_cpu = config.training.accelerator == "cpu" or not torch.cuda.is_available()
     keeps = config.cache.enabled if config.cache.enabled is not None else on_cpu
     return min(seen, config.cache.views * images) if keeps else seen
-
-
-def evaluated_images(run: PlannedRun, request: Request) -> int:
-    data = run.config.data
-    there = 0 if find_dataset(data.dataset).open is None else len(open_annotated(data, SPLIT))
-    evaluated = min(there, request.limit or there)
-    return evaluated + (CLUSTERED if run.row.method != OURS else 0)
 
 
 def training_operations(config: Config) -> float:
@@ -114,9 +108,13 @@ def vgg_operations(pixels: float) -> float:
     return total
 
 
-def backbone_operations(config: Config, image_size: int | None = None) -> float:
-    """Of the frozen backbone for one image."""
-    size, name = image_size or config.data.image_size, config.backbone.name
+def backbone_of(config: Config, image_size: int | None = None) -> float:
+    return backbone_operations(config.backbone.name, image_size or config.data.image_size)
+
+
+@lru_cache
+def backbone_operations(name: str, size: int) -> float:
+    """Of a frozen backbone for one image."""
     if Path(name).is_file():
         weights, patch, width, depth = Path(name).stat().st_size / 4, 16, 0, 0
     else:

@@ -13,11 +13,13 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from mpae.config import Config, ModelSettings, differences, resolve
 from mpae.data.catalogue import find_dataset
 from mpae.errors import MPAEError
 from mpae.studies.study import Data, Row, Study, Values
-from mpae.studies.systems import OURS, known_methods
+from mpae.studies.systems import OURS, is_fitted, known_methods
 
 SPLIT = "test"  # on which runs are evaluated
 
@@ -33,12 +35,12 @@ class Request(Data):
     """What was asked for, beside the study: kept in the study's folder."""
 
     dataset: str | None = None  # all of the study's, if none is named
-    roots: dict[str, str] = {}  # the folder of each dataset
+    roots: dict[str, str] = Field(default_factory=dict)  # the folder of each dataset
     preset: str = "laptop"
     parts: tuple[int, ...] = ()  # the study's, if none is given
     seeds: int = 1
     max_minutes: float | None = None  # of each run
-    settings: Values = {}  # of --set
+    settings: Values = Field(default_factory=dict)  # of --set
     limit: int | None = None  # images of an evaluation
     image_size: int | None = None  # of an evaluation
 
@@ -108,8 +110,9 @@ def plan_run(study: Study, request: Request, group: Group, row: Row, seed: int) 
             "model.num_parts": group.parts, **study.settings, **request.settings, "training.seed": seed}
     if request.max_minutes is not None:
         base["training.max_minutes"] = request.max_minutes
+    changes = row.settings if is_fitted(row.method) else row.settings | {"model.method": row.method}
     try:
-        plain, config = resolve(request.preset, None, base), resolve_whole_groups(request.preset, base, row.settings)
+        plain, config = resolve(request.preset, None, base), resolve_whole_groups(request.preset, base, changes)
     except MPAEError as error:
         raise MPAEError(f"Row '{row.name}' on {group.title}: {error}") from None
     return PlannedRun(row, group, seed, config, run_name(row.method, plain, config))
@@ -127,14 +130,16 @@ def resolve_whole_groups(preset: str, base: Values, changes: Values) -> Config:
 def run_name(method: str, plain: Config, config: Config) -> str:
     """For the eye what differs from the plain run; then a digest of the method and every setting that is no default."""
     what = [f"{name.rpartition('.')[2]}-{value}" for name, _, value in differences(plain, config)]
-    words = "-".join([config.data.dataset, f"k{config.model.num_parts}", *([method] if method != OURS else []),
-                      *(what or ["plain"]), f"seed{config.training.seed}"])
+    what += [method] if is_fitted(method) else []
+    words = "-".join([config.data.dataset, f"k{config.model.num_parts}", *(what or ["plain"]),
+                      f"seed{config.training.seed}"])
     return f"{re.sub(r'[^a-zA-Z0-9.]+', '-', words)[:80].strip('-.')}-{digest(method, config)}"
 
 
 def digest(method: str, config: Config) -> str:
     values = {name: value for name, _, value in differences(Config(), config) if name not in ELSEWHERE}
-    return hashlib.blake2b(json.dumps([method, values], sort_keys=True).encode(), digest_size=4).hexdigest()
+    known = json.dumps([method if is_fitted(method) else OURS, values], sort_keys=True)
+    return hashlib.blake2b(known.encode(), digest_size=4).hexdigest()
 
 
 def check_settings(study: Study, request: Request) -> None:

@@ -37,7 +37,8 @@ def write_page(folder: StudyFolder, study: Study, request: Request) -> Path:
 
 def page_content(folder: StudyFolder, study: Study, request: Request, tables: list[Table]) -> dict[str, Any]:
     """What the template shows."""
-    done, runs = (sum(count) for count in zip(*((row.done, len(row.runs)) for table in tables for row in table.rows)))
+    rows = [row for table in tables for row in table.rows]
+    done, runs = sum(row.done for row in rows), sum(len(row.runs) for row in rows)
     return {
         "title": study.title,
         "source": study.source,
@@ -114,13 +115,14 @@ def strip_content(folder: StudyFolder, strip: Strip, tables: list[Table]) -> dic
     for table in tables:
         if strip.parts == "largest" and table.group.parts < largest[table.group.dataset]:
             continue
-        rows = [{"name": row.row.name, "colour": swatch(number), "pictures": album(folder.run(row.runs[0].name), strip.show)}
+        firsts = {number: folder.run(row.runs[0].name) for number, row in enumerate(table.rows, 1) if row.runs}
+        rows = [{"name": row.row.name, "colour": swatch(number), "pictures": album(firsts[number], strip.show)}
                 for number, row in enumerate(table.rows, 1)
                 if row.runs and (not strip.rows or row.row.name in strip.rows)]
         rows = [row for row in rows if row["pictures"]]
-        first = next((row.runs[0].name for row in table.rows if row.runs and listing(folder.run(row.runs[0].name))), None)
-        if rows and first and strip.show in ("parts", "restored"):
-            rows.insert(0, {"name": "image", "colour": "", "pictures": album(folder.run(first), "image")})
+        originals = next(filter(None, (album(run, "image") for run in firsts.values())), None)
+        if rows and originals and strip.show in ("parts", "restored"):
+            rows.insert(0, {"name": "image", "colour": "", "pictures": originals})
         if rows:
             groups.append({"title": table.group.title, "rows": rows})
     return {"title": strip.title, "show": strip.show, "groups": groups}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -150,7 +151,7 @@ class Album:
         listed = self.listed.setdefault(show, [])
         for number, (picture, caption) in enumerate(pictures):
             file = f"{show}-{number:02d}.jpg"
-            write_atomically(self.folder / file, lambda path, p=picture: p.save(path, format="JPEG", quality=85))
+            write_atomically(self.folder / file, partial(picture.save, format="JPEG", quality=85))
             listed.append({"file": file, "caption": caption, "width": picture.width, "height": picture.height})
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from mpae.errors import MPAEError, bad_values, short
 from mpae.files import read_yaml
 from mpae.studies.systems import PAPER, method_rows
 
-ANY = "any"  # in place of a K: the paper's figures for whatever K
+ANY: Literal["any"] = "any"  # in place of a K: the paper's figures for whatever K
 METHODS = "methods"  # in place of rows: one for every method there is
 
 Figures = dict[str, float]  # by their names in metrics/registry.py
@@ -115,7 +115,8 @@ def find_study(name_or_file: str) -> tuple[str, Study]:
     file = Path(name_or_file)
     if file.suffix in (".yaml", ".yml") or file.is_file():
         if not file.is_file():
-            raise MPAEError(f"No file '{short(file)}'; give a study's YAML file, or one of: {', '.join(study_names())}.")
+            raise MPAEError(f"No file '{short(file)}'; give the YAML file of a study, or one of: "
+                            f"{', '.join(study_names())}.")
         return file.stem, read_study(file)
     near = difflib.get_close_matches(name_or_file.lower(), study_names(), n=1)
     hint = f"did you mean '{near[0]}'? All: " if near else "choose a YAML file, or one of: "
@@ -134,7 +135,7 @@ def parse_study(content: dict[str, Any], source: str) -> Study:
         return Study.model_validate(content)
     except ValidationError as error:
         details = [detail | {"loc": _place(detail["loc"])} for detail in error.errors(include_url=False)]
-    unknown = [detail["loc"][-1] for detail in details if detail["type"] == "extra_forbidden"]
+    unknown = [str(detail["loc"][-1]) for detail in details if detail["type"] == "extra_forbidden"]
     if unknown:
         raise MPAEError(_unknown_keys(unknown, source))
     missing = [detail["loc"][-1] for detail in details if detail["type"] == "missing"]

@@ -134,8 +134,10 @@ def paper_place(study: Study, group: Group) -> Group | None:
 
 
 def paper_figures(row: Row, place: Group | None) -> Figures:
-    printed = row.paper.get(place.dataset, {}) if place else {}
-    return printed.get(place.parts, printed.get(ANY, {})) if place else {}
+    if place is None:
+        return {}
+    printed = row.paper.get(place.dataset, {})
+    return printed.get(place.parts) or printed.get(ANY) or {}
 
 
 def mark_best(rows: Iterable[TableRow], figure: EvaluationFigure) -> None:
@@ -175,5 +177,5 @@ def verdict(table: Table, name: str) -> str:
         return ""
     title = next(figure.title for figure in FIGURES if figure.name == name)
     same, other, spread = (said.count(kind) for kind in ("same way", "other way", "within the spread"))
-    return (f"{same} of {len(said)} changes in {title} against '{table.reference}' go the same way as in the paper, {other} "
-            f"the other way; {spread} within the spread of the seeds.")
+    return (f"{same} of {len(said)} changes in {title} against '{table.reference}' go the same way as in the paper, "
+            f"{other} the other way; {spread} within the spread of the seeds.")

@@ -12,6 +12,7 @@ from mpae.files import write_text
 from mpae.studies.expand import SPLIT, PlannedRun, Request
 from mpae.studies.folder import StudyFolder
 from mpae.studies.study import Data, Study, Values
+from mpae.studies.systems import OURS
 
 TAKEN = 75  # exit code of a process that found its run in the hands of another ("temporary failure" of sysexits.h)
 
@@ -27,6 +28,10 @@ class Task(Data):
 
     def config(self) -> Config:
         return from_run(self.settings, "the task")
+
+    def possible_shows(self) -> list[str]:
+        """Systems other than MPAE restore nothing and have no part tokens."""
+        return [show for show in self.shows if self.method == OURS or show in ("parts", "categories")]
 
     @classmethod
     def read(cls, file: Path) -> Task:

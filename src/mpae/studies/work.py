@@ -30,7 +30,7 @@ from mpae.run import Run
 from mpae.studies.folder import taken
 from mpae.studies.pictures import PicturesOnly, draw_pictures, has_pictures
 from mpae.studies.results import evaluation_of, is_trained, minutes_spent
-from mpae.studies.systems import OURS
+from mpae.studies.systems import is_fitted
 from mpae.studies.task import TAKEN, Task
 from mpae.training.fit import fit
 
@@ -61,13 +61,12 @@ def work(task: Task) -> int:
 
 def do(task: Task) -> int:
     run, config = Run(task.folder), task.config()
-    if task.method == OURS:
-        if not is_trained(run) and train(run, config) == "interrupted":
-            return 130
-        model = None
-    else:
-        model = fit_baseline(run, config, task)
-    measure(run, config, task, model)
+    if is_fitted(task.method):
+        measure(run, config, task, fit_baseline(run, config, task))
+        return 0
+    if not is_trained(run) and train(run, config) == "interrupted":
+        return 130
+    measure(run, config, task)
     return 0
 
 
@@ -94,17 +93,17 @@ def fit_baseline(run: Run, config: Config, task: Task) -> Any:
     return model
 
 
-def measure(run: Run, config: Config, task: Task, model: Any) -> None:
+def measure(run: Run, config: Config, task: Task, model: Any = None) -> None:
     """The evaluation and the pictures that are still wanted; `model` is one that is not kept in the run folder."""
     wanted, first = task.evaluation, is_first_process()
     evaluated = evaluation_of(run, wanted, task.nme) is not None
-    shows = [show for show in task.shows if model is None or show in ("parts", "categories")]
+    shows = task.possible_shows()
     if evaluated and (not first or has_pictures(run, shows)):
         return
     source = opened(config, wanted["split"])
     device = choose_device("cuda" if config.training.accelerator == "gpu" else config.training.accelerator)
     model = model if model is not None else load_model(run.folder, wanted["image_size"])
-    if device.type == "cpu":
+    if device.type == "cpu" and config.cache.enabled is not False:
         model.backbone = keep_features(model.backbone)
     if not evaluated:
         fit_split = find_dataset(config.data.dataset).fit_split if task.nme else None
@@ -112,7 +111,7 @@ def measure(run: Run, config: Config, task: Task, model: Any) -> None:
                          workers=min(2, config.data.workers) if config.data.workers is not None else 2,
                          limit=wanted["limit"], fit_limit=wanted["limit"], device=device, progress=tell)
         if first:
-            weights = run.weights_digest() if task.method == OURS else None
+            weights = None if is_fitted(task.method) else run.weights_digest()
             keep_evaluation(run, wanted | {"system": task.method, "weights": weights}, found)
     if first and shows:
         draw_pictures(run, model.to(device), source, shows)
