@@ -17,6 +17,7 @@ class Method(NamedTuple):
     title: str  # in tables
     supervision: str  # what it learns from, besides images
     place: str  # module and class, imported when it is used: the command line lists names and loads nothing
+    from_pixels: bool = False  # it trains a network of its own, where others look at a frozen backbone
 
     @property
     def tag(self) -> str:
@@ -31,8 +32,23 @@ class Method(NamedTuple):
 # To add a method: its file in this folder, and a line here.
 METHODS = {method.name: method for method in (
     Method("mpae", "MPAE", UNSUPERVISED, "mpae.model:build_model"),
+    Method("dino-clustering", "clustering of keys (Amir et al.)", UNSUPERVISED,
+           "mpae.baselines.dino_clustering:DinoClustering"),
+    Method("dino-clustering-crf", "clustering of keys, smoothed by a CRF (Amir et al.)", UNSUPERVISED,
+           "mpae.baselines.dino_clustering:DinoClusteringCRF"),
+    Method("dual-alignment", "dual alignment (Xia et al.)", UNSUPERVISED,
+           "mpae.baselines.dual_alignment:DualAlignment"),
+    Method("scops", "SCOPS (Hung et al.)", UNSUPERVISED, "mpae.baselines.scops:Scops"),
+    Method("contrastive-reconstruction", "contrastive reconstruction (Choudhury et al.)", MASKS,
+           "mpae.baselines.contrastive_reconstruction:ContrastiveReconstruction"),
+    Method("contrastive-reconstruction-votes", "contrastive reconstruction, foreground by our vote", UNSUPERVISED,
+           "mpae.baselines.contrastive_reconstruction:ContrastiveReconstructionVotes"),
+    Method("region-grouping", "region grouping (Huang and Li)", CLASSES,
+           "mpae.baselines.region_grouping:RegionGrouping"),
     Method("pdiscoformer", "PDiscoFormer (Aniraj et al.)", CLASSES, "mpae.baselines.pdisco:PDiscoFormer"),
     Method("pdisconet-vit", "PDiscoNet on a frozen ViT", CLASSES, "mpae.baselines.pdisco:PDiscoNetViT"),
+    Method("pdisconet", "PDiscoNet (van der Klis et al.)", CLASSES, "mpae.baselines.pdisco:PDiscoNet",
+           from_pixels=True),
 )}
 
 

@@ -22,11 +22,11 @@ def elbow(descriptors: np.ndarray, seed: int) -> Clusters:
     return clusters
 
 
-def foreground_clusters(labels: np.ndarray, saliency: np.ndarray, number: int) -> np.ndarray:
-    """Which clusters are foreground, by the vote of the images that show them.
+def foreground_clusters(labels: np.ndarray, saliency: np.ndarray, number: int, everyone: bool = False) -> np.ndarray:
+    """Which clusters are foreground, by the vote of the images that show them, or of all with `everyone`.
 
-    Unlike in the original, images that do not show a cluster do not vote against it: with many kinds of objects
-    no cluster is in all images. One cluster at least is foreground and one is not.
+    In the original, images that do not show a cluster vote against it: with many kinds of objects no cluster is in
+    all images. One cluster at least is foreground and one is not.
 
     Args:
         labels: (images, patches), the cluster of each patch.
@@ -38,7 +38,7 @@ def foreground_clusters(labels: np.ndarray, saliency: np.ndarray, number: int) -
     size = member.sum(1)  # (images, number)
     mean = (member * saliency[..., None]).sum(1) / np.maximum(size, 1)
     shown = np.maximum((size > 0).sum(0), 1)
-    votes = (mean > SALIENT).sum(0) / shown  # (number,)
+    votes = (mean > SALIENT).sum(0) / (len(labels) if everyone else shown)  # (number,)
     average = mean.sum(0) / shown
     chosen = votes >= VOTES
     chosen[average.argmax()] = True

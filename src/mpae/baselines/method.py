@@ -46,6 +46,15 @@ class StepInput:
         return self.beside["other_to_view"]
 
 
+class Pixels(nn.Module):
+    """In the place of a frozen backbone, for a method that trains a network of its own: images as they are."""
+
+    patch_size, dim, fingerprint = 16, 3, None
+
+    def forward(self, images: Tensor) -> Tensor:
+        return images
+
+
 class PartMethod(nn.Module):
     """A comparison system: a `PartModel` that knows its own losses.
 
@@ -79,6 +88,9 @@ class PartMethod(nn.Module):
 
     # -- for a subclass
 
+    def load_pretrained(self) -> None:
+        """Weights that a new run begins with, where they are not drawn from the seed."""
+
     def begin(self, source: ImageSource, features: Callable[[Tensor], Tensor], seed: int, progress: Progress) -> None:
         """Look at the images before the first step, by the first process; its state goes to the others."""
 
@@ -95,6 +107,11 @@ class PartMethod(nn.Module):
         return 1.0
 
     # -- for the rest of the house
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether it takes steps at all; clustering does not."""
+        return any(parameter.requires_grad for parameter in self.parameters())
 
     def forward(self, pixels: Tensor, beside: Mapping[str, Tensor],
                 vgg: PerceptualNetwork | None = None) -> tuple[dict[str, Tensor], Tensor]:

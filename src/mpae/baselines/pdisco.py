@@ -1,4 +1,4 @@
-"""PDiscoFormer (Aniraj et al., 2024) and PDiscoNet (van der Klis et al., 2023) on frozen features.
+"""PDiscoFormer (Aniraj et al., 2024) and PDiscoNet (van der Klis et al., 2023), on frozen features or a ResNet-101.
 
 Prototypes attend to positions; the mean feature under each map, modulated, is classified; the maps are shaped by
 priors. The two differ in the softmax (with Gumbel noise or without), the modulation (a LayerNorm or a table of
@@ -19,6 +19,7 @@ import torch.nn.functional as nnf
 from torch import Tensor, nn
 
 from mpae.baselines.method import PartMethod, StepInput, drop_parts, gumbel_noise
+from mpae.baselines.resnet import ResNetTrunk
 from mpae.baselines.warp import equivariance_loss
 from mpae.config import Config
 from mpae.losses.alternatives import batch_presence_loss
@@ -39,11 +40,16 @@ class PDisco(PartMethod):
 
     def __init__(self, config: Config, backbone: Any, classes: int = 0):
         super().__init__(config, backbone, classes)
-        width = backbone.dim
+        self.trunk = self.new_trunk(config)
+        width = self.trunk.width if self.trunk else backbone.dim
         self.prototypes = nn.Parameter(nn.init.kaiming_uniform_(torch.empty(self.num_parts + 1, width), a=5**0.5))
         self.modulation = self.new_modulation(width)
         self.classify = nn.Linear(width, classes, bias=False)
         nn.init.trunc_normal_(self.classify.weight, std=0.02)
+
+    def new_trunk(self, config: Config) -> ResNetTrunk | None:
+        """A network of its own in place of the frozen backbone."""
+        return None
 
     def new_modulation(self, width: int) -> nn.Module:
         raise NotImplementedError
@@ -112,6 +118,31 @@ class PDiscoNetViT(PDisco):
             "equivariance": equivariance_loss(similarity, other, step.other_to_view),
             "orthogonality": orthogonality_loss(vectors),
         }, similarity
+
+
+class PDiscoNet(PDiscoNetViT):
+    """The original: layer3 and layer4 of a ResNet-101, all of it trained; images as they are, without mean and std."""
+
+    learning_rate: ClassVar[float] = 1e-4
+
+    def new_trunk(self, config: Config) -> ResNetTrunk:
+        return ResNetTrunk(config.backbone)
+
+    def load_pretrained(self) -> None:
+        assert self.trunk is not None
+        self.trunk.load_pretrained()
+
+    def frozen(self, images: Tensor) -> Tensor:
+        """Features of the trunk, which is not frozen: (B, 3, S, S) -> (B, 3072, h, w)."""
+        assert self.trunk is not None
+        features: Tensor = self.trunk(images)
+        return features
+
+    def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
+        return super().describe(images)
+
+    def rate_of(self, name: str) -> float:
+        return 10.0 if name.startswith("classify") else 100.0 if name.startswith("modulation") else 1.0
 
 
 class Factors(nn.Module):

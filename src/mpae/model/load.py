@@ -27,15 +27,20 @@ def load_model(folder: str | Path, image_size: int | None = None) -> Any:
     settings = config.backbone
     if settings.name == run.backbone_file.name:  # an imported model carries its backbone, wherever the folder lies
         settings = settings.model_copy(update={"name": str(run.backbone_file)})
-    backbone = build_backbone(settings, size)  # tells a size that is no multiple of the patch
-    trained_with = run.content().get("backbone_fingerprint")
-    if trained_with not in (None, backbone.fingerprint):
-        log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
-                    config.backbone.name, run)
     method, classes = find_method(config.model.method), run.content().get("classes") or []
+    if method.from_pixels:
+        from mpae.baselines.method import Pixels
+
+        backbone: Any = Pixels()
+    else:
+        backbone = build_backbone(settings, size)  # tells a size that is no multiple of the patch
     restoration = any(name.startswith("decoder.") for name in weights)  # a packed run only predicts
     model = build_model(config, backbone, restoration) if method.name == "mpae" else \
         method.load()(config, backbone, len(classes))
+    trained_with = run.content().get("backbone_fingerprint")
+    if trained_with not in (None, model.backbone.fingerprint):
+        log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
+                    config.backbone.name, run)
     load_trainable(model, weights, str(run.weights_file))
     model.image_size = size
     return model.eval()

@@ -7,6 +7,7 @@ trained to be the same wherever the part is seen. docs/studies/search.md has the
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as nnf
 from torch import Tensor
 
 from mpae.baselines.method import PartMethod
@@ -23,6 +24,7 @@ def part_features(similarity: Tensor, frozen: Tensor) -> Tensor:
     Returns:
         (B, K, E).
     """
+    similarity = nnf.adaptive_avg_pool2d(similarity, frozen.shape[2:])  # masks may be finer
     weights = similarity / similarity.sum(dim=(2, 3), keepdim=True).clamp_min(1e-12)  # (B, K, h, w)
     return torch.einsum("bkhw,behw->bke", weights, frozen)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from mpae.backbones import build_backbone
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
 from mpae.baselines import CLASSES, MASKS, find_method
-from mpae.baselines.method import PartMethod
+from mpae.baselines.method import PartMethod, Pixels
 from mpae.config import Config
 from mpae.data.beside import Beside, Masks, class_names
 from mpae.data.loading import Batch, PictureReader, read_batches
@@ -37,10 +37,14 @@ log = logging.getLogger("mpae")
 def new_model(config: Config, classes: int = 0) -> Any:
     """Weights drawn from the seed, around a finished backbone; the random state of others is left alone."""
     method = find_method(config.model.method)
-    backbone = build_backbone(config.backbone, config.data.image_size)
+    backbone: Any = Pixels() if method.from_pixels else build_backbone(config.backbone, config.data.image_size)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        return build_model(config, backbone) if method.name == "mpae" else method.load()(config, backbone, classes)
+        if method.name == "mpae":
+            return build_model(config, backbone)
+        model = method.load()(config, backbone, classes)
+        model.load_pretrained()
+        return model
 
 
 def own_settings(config: Config) -> Config:
@@ -74,6 +78,8 @@ def beside_of(config: Config, source: ImageSource) -> Beside | None:
 
 def with_cache(config: Config, backbone: Any, device: torch.device) -> Any:
     """Kept features on a CPU, where the backbone is most of the cost; on the fly with a GPU. Says which."""
+    if isinstance(backbone, Pixels):
+        return backbone
     enabled = config.cache.enabled if config.cache.enabled is not None else device.type == "cpu"
     if not enabled:
         log.info("Frozen features are computed in every step (%s).",

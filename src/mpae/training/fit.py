@@ -11,6 +11,7 @@ from rich.console import Console
 
 from mpae.backbones.vit import fingerprint_of
 from mpae.baselines import find_method
+from mpae.baselines.method import PartMethod
 from mpae.config import Config
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
@@ -105,6 +106,8 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
     training, clock = config.training, Clock(state.get("minutes", 0.0))
     epoch = steps_per_epoch(len(source), training.batch_size, training.partial_batch, rank_and_size()[1])
     plan = Plan(state.get("step", 0), total_steps(epoch, training.epochs, training.max_steps), epoch)
+    if isinstance(model, PartMethod) and not model.is_trained:
+        return fit_at_once(fabric, config, source, run, model, skipped, validate, display)
     settled = held is not None and held.drops > len(training.milestones)
     if settled:
         log.info("This run is finished: after %d steps its parts no longer changed.", plan.first)
@@ -128,3 +131,17 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
                                  held, clock, record, display)
     record.close(model, step)
     return FitResult(run, model.eval(), reason, step, clock.total, record.skipped)
+
+
+def fit_at_once(fabric: Any, config: Config, source: ImageSource, run: Run, model: PartMethod, skipped: dict[str, str],
+                validate: Validator | None, display: Display) -> FitResult:
+    """A method that looks at the images once and takes no step."""
+    clock = Clock(0.0)
+    model.backbone = with_cache(config, model.backbone, fabric.device)
+    model.to(fabric.device)
+    build_losses(config, source, model, None, {}, fabric.device, display)
+    record = Recorder(run, Plan(0, 1, 1), clock, dict, Previewer(source, model, 0.0), validate, skipped)
+    record.preview(model.eval(), 0)
+    record.validate(model, 0, display)
+    record.close(model, 0)
+    return FitResult(run, model.eval(), "finished", 0, clock.total, record.skipped)
