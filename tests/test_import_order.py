@@ -19,7 +19,7 @@ LAYERS = (
     ("training", "prediction", "evaluation", "studies", "export", "report", "serve"),
     ("model", "losses", "metrics", "initial_parts", "baselines"),
     ("backbones", "data", "drawing"),
-    ("config", "run", "files", "errors", "distributed", "devices", "assets"),
+    ("config", "run", "files", "errors", "distributed", "devices", "assets", "extras"),
 )
 # ... and inside its layer only along these edges.
 WITHIN = {
@@ -38,6 +38,7 @@ WITHIN = {
     "distributed": ("errors",),
     "devices": ("errors",),
     "assets": ("errors",),
+    "extras": ("errors",),
 }
 LAYER_OF = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 

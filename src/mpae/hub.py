@@ -14,6 +14,7 @@ import yaml
 
 from mpae.assets.trained import comes_with_mpae, trained_runs
 from mpae.errors import MPAEError
+from mpae.extras import require
 from mpae.run import Run
 
 log = logging.getLogger("mpae")
@@ -91,9 +92,8 @@ def _trained_run(text: str) -> Path | None:
 
 def download(repo_id: str, revision: str | None = None) -> Path:
     """The run folder of a repository, from the local cache where it is there already."""
-    from huggingface_hub import snapshot_download
-
     _check_repo_id(repo_id)
+    snapshot_download = _package().snapshot_download
     try:
         folder = Path(snapshot_download(repo_id, revision=revision, allow_patterns=list(FILES)))
     except Exception as error:  # of requests, httpx or others, by the version of huggingface_hub
@@ -117,14 +117,13 @@ def push(folder: str | os.PathLike[str], repo_id: str, *, private: bool = False,
         preview: upload the last preview, which shows some of the training images.
         token: of the Hub; the one that ``hf auth login`` keeps if not given.
     """
-    from huggingface_hub import HfApi
-
     run = Run.open(Path(folder))
     _check_repo_id(repo_id)
+    package = _package()
     with tempfile.TemporaryDirectory(prefix="mpae-push-") as staging:
         stage(run, Path(staging), repo_id, licence, preview)
         try:
-            api = HfApi(token=token)
+            api = package.HfApi(token=token)
             page = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo_id, folder_path=staging, allow_patterns=list(FILES),
                               commit_message="Upload a run of mpae")
@@ -231,6 +230,10 @@ def _check_inside(folder: Path, name: str, repo_id: str) -> None:
     inside = file.parent == folder.resolve() or file.parent == folder.resolve().parent.parent / "blobs"
     if not inside or (file.exists() and not file.is_file()):
         raise MPAEError(f"'{repo_id}' is not loaded: its {name} is not a plain file of the repository.")
+
+
+def _package() -> Any:
+    return require("huggingface_hub", "hub", "The Hugging Face Hub")
 
 
 def _reason(error: Exception) -> str:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from mpae.errors import MPAEError
+from mpae.extras import require
 
 TIMEOUT = 10.0  # seconds until a hub that does not answer counts as out of reach
 
@@ -19,8 +20,7 @@ def fetch(repository: str, filename: str, revision: str | None, name: str, flags
         name: what the user called the backbone.
         flags: with which the user can pass the file, once it is there by other means.
     """
-    import huggingface_hub as hub
-
+    hub = require("huggingface_hub", "hub", f"Fetching the weights of '{name}'")
     cached = hub.try_to_load_from_cache(repository, filename, revision=revision)
     if isinstance(cached, str):
         return Path(cached)

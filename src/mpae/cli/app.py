@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 import warnings
-from importlib import import_module
+from collections.abc import Callable
+from importlib import import_module, metadata
 from keyword import iskeyword
+from pkgutil import get_data
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from mpae import __version__
 from mpae.errors import MPAEError
@@ -35,16 +40,47 @@ VERBS = {
     "datasets": "Lists",
     "settings": "Lists",
     "backbones": "Lists",
+    "doctor": "Lists",
 }
+OLDEST = {"Python": (3, 10), "torch": (2, 4)}  # as pyproject.toml has them
+
+
+class Verbs(TyperGroup):
+    """Imports a verb when it is run; lists it by the first line of its docstring, which is read from its source."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        return as_command(cmd_name, lambda: None, docstring(cmd_name)) if cmd_name in VERBS else None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, _, rest = super().resolve_command(ctx, args)
+        module = module_of(str(name))
+        return name, as_command(str(name), getattr(import_module(f"mpae.cli.{module}"), module)), rest
+
+
+def as_command(name: str, function: Callable[..., Any], help: str | None = None) -> Any:
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, rich_help_panel=VERBS[name], help=help)(function)
+    return typer.main.get_command(alone)
+
+
+def module_of(verb: str) -> str:
+    return f"{verb}_" if iskeyword(verb) else verb
+
+
+def docstring(verb: str) -> str:
+    module = module_of(verb)
+    tree = ast.parse(get_data("mpae.cli", f"{module}.py") or b"")
+    found = next(node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == module)
+    return ast.get_docstring(found) or ""
+
 
 app = typer.Typer(
-    name="mpae", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    name="mpae", cls=Verbs, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Finds the parts of things in pictures that nobody has labelled.",
     context_settings={"help_option_names": ["-h", "--help"]})
-
-for name, panel in VERBS.items():
-    word = f"{name}_" if iskeyword(name) else name
-    app.command(name, rich_help_panel=panel)(getattr(import_module(f"mpae.cli.{word}"), word))
 
 
 def show_version(wanted: bool) -> None:
@@ -59,6 +95,19 @@ def root(version: Annotated[bool, typer.Option("--version", callback=show_versio
     pass
 
 
+def check_versions() -> None:
+    """What is too old would fail later, in a traceback that says nothing of that."""
+    found = {"Python": sys.version.split()[0]}
+    try:
+        found["torch"] = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        raise MPAEError("mpae needs torch, which is not installed here; pip install torch.") from None
+    for name, oldest in OLDEST.items():
+        if tuple(int(number) for number in re.findall(r"\d+", found[name])[:2]) < oldest:
+            raise MPAEError(f"mpae needs {name} {'.'.join(map(str, oldest))} or newer, and this is {found[name]}; "
+                            "upgrade it.")
+
+
 UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
 
@@ -66,6 +115,7 @@ def main() -> None:
     """A user's mistake: one sentence, exit code 2. Ctrl-C: 130. A bug keeps its traceback."""
     warnings.filterwarnings("ignore", module="PIL")  # of odd files; those that cannot be read are listed
     try:
+        check_versions()
         sys.exit(app(standalone_mode=False) or 0)
     except MPAEError as error:
         message = str(error)

@@ -19,6 +19,7 @@ from mpae import __version__
 from mpae.data.augment import make_view
 from mpae.data.sources.synthetic import SyntheticImages
 from mpae.errors import MPAEError
+from mpae.extras import require
 from mpae.files import write_atomically
 from mpae.model import MPAE
 from mpae.prediction.part_names import PartNames
@@ -157,9 +158,4 @@ def labels(logits: Tensor) -> Tensor:
 
 
 def _require(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise MPAEError(f"Exporting needs the package {name}; install it with: pip install 'mpae[onnx]'.") from None
+    return require(name, "onnx", "Exporting")
