@@ -72,7 +72,8 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
     # -- from images, from a folder, from the Hub, and back
 
     def fit(self, images: str | os.PathLike[str] | Iterable[ImageLike], y: Any = None, *,
-            out: str | os.PathLike[str] | None = None) -> PartDiscovery:
+            out: str | os.PathLike[str] | None = None,
+            begin_with: str | os.PathLike[str] | None = None) -> PartDiscovery:
         """Learn parts from a folder of images, or from images at hand.
 
         Args:
@@ -80,6 +81,8 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
                 or of floats in [0, 1], or tensors (3, H, W) likewise.
             y: not looked at; a scikit-learn pipeline passes it.
             out: path of the run folder to make, instead of the constructor's.
+            begin_with: another run, as in `load`: training begins with its parts, and the new run has their numbers
+                and names.
         Returns:
             This object, fitted. Ctrl-C ends the training early and keeps what was learned so far.
         Raises:
@@ -92,6 +95,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         2
         """
         from mpae.data.catalogue import open_images
+        from mpae.training.begin import check_kept, kept_settings
         from mpae.training.fit import fit
 
         if "model.num_parts" in (self.settings or {}):
@@ -103,10 +107,15 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
         chosen: dict[str, Any] = {**(self.settings or {}), **where, "model.num_parts": self.parts,
                                   "data.dataset": "folder",
                                   "data.root": os.fspath(images) if is_folder else None}  # type: ignore[arg-type]
+        begin = Run.open(run_folder(begin_with)) if begin_with is not None else None
+        if begin is not None:
+            kept = kept_settings(begin)
+            check_kept(kept, chosen, begin)
+            chosen |= kept
         config = resolve(self.preset or default_preset(), None, chosen)
         source = open_images(config.data) if is_folder else InMemoryImages(images)  # type: ignore[arg-type]
         folder, temporary = self._new_folder(out if out is not None else self.out)
-        result = fit(config, source, folder)
+        result = fit(config, source, folder, begin=begin)
         if result.reason == "interrupted":
             log.warning("Interrupted: the parts are those of the %d steps done so far.", result.steps)
         self._temporary = temporary

@@ -67,6 +67,15 @@ class Run:
         write_text(run.config_file, yaml.safe_dump(content, sort_keys=False))
         return run
 
+    def update(self, facts: Mapping[str, Any], settings: Config) -> None:
+        """What a session that goes on changes in config.yaml: facts, and how long the run is."""
+        content = self.content()
+        training = content["settings"].setdefault("training", {})
+        changed = {"epochs": settings.training.epochs, "max_steps": settings.training.max_steps}
+        if content | dict(facts) != content or training | changed != training:
+            training |= changed
+            write_text(self.config_file, yaml.safe_dump(content | dict(facts), sort_keys=False))
+
     @classmethod
     def open(cls, folder: str | Path) -> Run:
         """An existing run folder, checked to be one."""

@@ -13,7 +13,8 @@ from pathlib import Path
 from mpae import __version__
 from mpae.cli.console import results
 
-INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "asimd", "asimddp", "i8mm", "bf16")
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "asimd", "asimddp",
+                "i8mm", "bf16")
 
 
 def doctor() -> None:

@@ -28,6 +28,9 @@ def fit(
     preset: Preset = None,
     config_file: ConfigFile = None,
     assignments: Assignments = None,
+    from_run: Annotated[Path | None, typer.Option("--from", metavar="RUN", help="begin with the parts of another run, "
+                                                  "its numbers and names: a run folder, or birds, pets, ... "
+                                                  "(`mpae runs`)")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="go on with the run in --out")] = False,
     overwrite: Overwrite = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be trained, and write nothing")] = False,
@@ -37,12 +40,17 @@ def fit(
     """Learn the parts of the things in a folder of images, or in a dataset (--dataset NAME --root DIR)."""
     from mpae.data.catalogue import open_images
     from mpae.distributed import is_first_process
+    from mpae.hub import run_folder
     from mpae.training.fit import fit
 
     console = messages(quiet)
     overrides = chosen_settings(images, assignments or [], settings or {})
-    if resume and overwrite:
-        raise MPAEError("--resume and --overwrite exclude each other.")
+    for other, given in {"--overwrite": overwrite, "--from": from_run is not None}.items():
+        if resume and given:
+            raise MPAEError(f"--resume and {other} exclude each other.")
+    begin = Run.open(run_folder(from_run)) if from_run is not None else None
+    if begin is not None:
+        overrides = with_kept(begin, preset, config_file, overrides)
     config = settings_of(out_folder, preset, config_file, overrides, resume)
     out = out_folder or default_out(config, config_file)
     source = open_images(config.data, split="train")
@@ -50,7 +58,7 @@ def fit(
         origin = {} if resume else origins(preset, config_file, overrides)
         print_plan(config, origin, len(source), out, resume, overwrite)
         return
-    result = fit(config, source, out, resume=resume, overwrite=overwrite, validate=validator(config),
+    result = fit(config, source, out, resume=resume, overwrite=overwrite, begin=begin, validate=validator(config),
                  console=console)
     if is_first_process():
         console.print(summary(result), soft_wrap=True, highlight=False, markup=False)
@@ -99,6 +107,18 @@ def settings_of(out: Path | None, preset: str | None, config_file: Path | None, 
     if preset or config_file:
         return resolve(preset, config_file, overrides)
     return before.with_values(overrides)
+
+
+def with_kept(begin: Run, preset: str | None, config_file: Path | None,
+              overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the command line, and those that the run of --from has in any case."""
+    from mpae.training.begin import check_kept, kept_settings, value_of
+
+    kept, config = kept_settings(begin), resolve(preset, config_file, overrides)
+    said = [name for name, origin in origins(preset, config_file, overrides).items()
+            if origin != "default" and not origin.startswith("preset ")]
+    check_kept(kept, {name: value_of(config, name) for name in said}, begin)
+    return {**overrides, **kept}
 
 
 def default_out(config: Config, config_file: Path | None) -> Path:

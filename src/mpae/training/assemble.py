@@ -21,12 +21,13 @@ from mpae.data.loading import Batch, PictureReader, read_batches
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
 from mpae.errors import MPAEError
-from mpae.initial_parts.find import InitialParts, find_initial_parts, look_at
+from mpae.initial_parts.find import find_initial_parts, look_at
 from mpae.initial_parts.warm_start import IMAGES, warm_start
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE, build_model
 from mpae.training.batches import StepSampler
+from mpae.training.begin import load_initial_parts, parts_of_run
 from mpae.training.loop import MethodLosses, StepLosses
 from mpae.training.progress import Progress
 from mpae.training.schedule import Plan
@@ -92,17 +93,21 @@ def with_cache(config: Config, backbone: Any, device: torch.device) -> Any:
 
 
 def build_losses(config: Config, source: ImageSource, model: Any, perceptual: PerceptualNetwork | None,
-                 state: dict[str, Any], device: torch.device, progress: Progress) -> StepLosses | MethodLosses:
-    """Model and objective of a run that begins, or that goes on from `state`."""
+                 state: dict[str, Any], device: torch.device, progress: Progress,
+                 begun: bool = False) -> StepLosses | MethodLosses:
+    """Model and objective of a run that begins, that has `begun` with another run, or that goes on from `state`."""
     if isinstance(model, PartMethod):
         if not state:
             on_first_process(lambda: model.begin(source, features_by(model, device), config.training.seed, progress))
         return MethodLosses(model, perceptual)
     if state:
         kept = state.get("initial_parts") or state.get("seeds")  # "seeds": version 0.1
+    elif begun:
+        kept = on_first_process(lambda: parts_of_run(model, source, features_by(model, device), progress)
+                                if config.loss.initial_parts else None)
     else:
         kept = on_first_process(lambda: begin_with_initial_parts(config, source, model, device, progress))
-    return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), InitialParts.load(kept))
+    return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept))
 
 
 def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, device: torch.device,

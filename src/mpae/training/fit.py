@@ -15,6 +15,7 @@ from mpae.baselines.method import PartMethod
 from mpae.config import Config
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
+from mpae.files import write_text
 from mpae.losses.perceptual import PerceptualNetwork, load_perceptual
 from mpae.model import load_trainable
 from mpae.run import Run
@@ -27,6 +28,7 @@ from mpae.training.assemble import (
     training_batches,
     with_cache,
 )
+from mpae.training.begin import begin_with
 from mpae.training.held import Held, set_aside
 from mpae.training.launch import dead_workers_told, start_processes
 from mpae.training.loop import train
@@ -52,12 +54,13 @@ class FitResult:
 
 
 def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = False, overwrite: bool = False,
-        validate: Validator | None = None, console: Console | None = None) -> FitResult:
+        begin: Run | None = None, validate: Validator | None = None, console: Console | None = None) -> FitResult:
     """Train on the pictures of `source` and leave a run folder at `out`.
 
     Everything that can be wrong with the request is found before anything on disk is changed.
 
     Args:
+        begin: another run, to begin with its parts; `config` has the settings of `mpae.training.begin.kept_settings`.
         validate: figures of a model, asked for after each epoch.
     """
     run, method = Run(out), find_method(config.model.method)
@@ -66,6 +69,8 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
     classes = class_numbers(config, source)[0]
     model = new_model(config, len(classes))
     perceptual = load_perceptual(config.loss) if getattr(model, "vgg", True) else None
+    if begin is not None:
+        begin_with(model, begin)
     if method.name != "mpae":
         log.info("Method: %s.", method.tag)
     with Display(console or Console(stderr=True)) as display:
@@ -75,6 +80,7 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         config = shrunk_to(config, len(seen))
         facts = {"method": method.name, "supervision": method.supervision} | facts_of(source)
         facts |= {"classes": classes} if classes else {}
+        facts |= {"begun_with": str(begin)} if begin else {}
         if resume:
             check_continues(run, config, facts)
         state = run.load_checkpoint() if resume and run.checkpoint_file.exists() else None
@@ -82,18 +88,24 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
             load_trainable(model, state["model"], str(run.checkpoint_file))
         facts["backbone_fingerprint"] = model.backbone.fingerprint
         facts["vgg_fingerprint"] = fingerprint_of(perceptual.state_dict(), "vgg19") if perceptual else None
-        on_first_process(lambda: begin_folder(run, None if resume else config, facts, state, skipped))
+        names = begin.parts_file.read_text(encoding="utf-8") if begin and begin.parts_file.is_file() else None
+        on_first_process(lambda: begin_folder(run, config, facts, state, skipped, resume, names))
         look = Held(held, config, perceptual, (state or {}).get("held")) if held is not None else None
-        return run_session(fabric, config, seen, look, run, model, perceptual, state or {}, skipped, validate, display)
+        return run_session(fabric, config, seen, look, run, model, perceptual, state or {}, skipped, validate, display,
+                           begun=begin is not None)
 
 
-def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dict[str, Any] | None,
-                 skipped: dict[str, str]) -> None:
-    """The run folder at the beginning of a session; `new` are the settings of a run that begins."""
+def begin_folder(run: Run, config: Config, facts: dict[str, Any], state: dict[str, Any] | None,
+                 skipped: dict[str, str], resume: bool, names: str | None) -> None:
+    """The run folder at the beginning of a session; `names` are those of the parts that a run begins with."""
     run.sweep()
-    if new is not None:
+    if resume:
+        run.update({key: facts[key] for key in ("images", "images_digest")}, config)
+    else:
         run.clear()
-        Run.create(run.folder, new, facts)
+        Run.create(run.folder, config, facts)
+        if names is not None:
+            write_text(run.parts_file, names)
     run.forget_after(state["step"] if state else 0)
     run.skipped_file.unlink(missing_ok=True)
     run.note_skipped(skipped)
@@ -101,7 +113,7 @@ def begin_folder(run: Run, new: Config | None, facts: dict[str, Any], state: dic
 
 def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | None, run: Run, model: Any,
                 perceptual: PerceptualNetwork | None, state: dict[str, Any], skipped: dict[str, str],
-                validate: Validator | None, display: Display) -> FitResult:
+                validate: Validator | None, display: Display, begun: bool = False) -> FitResult:
     """Put together what the loop needs, and loop; `state` is the checkpoint to go on from, empty for a new run."""
     training, clock = config.training, Clock(state.get("minutes", 0.0))
     epoch = steps_per_epoch(len(source), training.batch_size, training.partial_batch, rank_and_size()[1])
@@ -115,7 +127,8 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
     elif plan.first >= plan.steps:
         log.info("This run is finished: %d of %d steps.", plan.first, plan.steps)
     model.backbone = with_cache(config, model.backbone, fabric.device)
-    losses = fabric.setup_module(build_losses(config, source, model, perceptual, state, fabric.device, display))
+    losses = fabric.setup_module(build_losses(config, source, model, perceptual, state, fabric.device, display,
+                                              begun))
     optimizer = fabric.setup_optimizers(build_optimizer(config, model, state.get("optimizer")))
     fabric.strategy.precision.load_state_dict(state.get("precision") or {})
     record = Recorder(run, plan, clock, lambda: {

@@ -24,6 +24,7 @@ from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE
 from mpae.model.masking import random_mask, random_window
+from mpae.training.begin import RunParts
 from mpae.training.held import EVERY, Held
 from mpae.training.progress import Display, figures_line
 from mpae.training.record import Recorder
@@ -38,7 +39,7 @@ WHAT_WORKS = ("the last good checkpoint stays. Start a new run with another --ou
 class StepLosses(nn.Module):
     """The forward pass of a step as one module, which several processes share: images and masks -> losses."""
 
-    def __init__(self, model: MPAE, objective: Objective, initial_parts: InitialParts | None):
+    def __init__(self, model: MPAE, objective: Objective, initial_parts: InitialParts | RunParts | None):
         super().__init__()
         self.model, self.objective, self.initial_parts = model, objective, initial_parts
 

@@ -19,8 +19,8 @@ from mpae.run import Run
 log = logging.getLogger("mpae")
 
 # What may differ between a run and its continuation without changing its weights, or only how long it runs.
-MAY_CHANGE = {"data.root", "data.workers", "training.max_minutes", "training.checkpoint_minutes",
-              "training.preview_minutes", "cache.limit_gb", "cache.folder"}
+MAY_CHANGE = {"data.root", "data.workers", "training.epochs", "training.max_steps", "training.max_minutes",
+              "training.checkpoint_minutes", "training.preview_minutes", "cache.limit_gb", "cache.folder"}
 
 
 def check_out(run: Run, resume: bool, overwrite: bool) -> None:
@@ -53,16 +53,21 @@ def check_devices(config: Config) -> torch.device:
 
 
 def check_continues(run: Run, config: Config, facts: dict[str, Any]) -> None:
-    """A continued run keeps its settings and its images: anything else would be another run under the same name."""
+    """A continued run keeps its settings and its images, to which more may have come: anything else would be another
+    run under the same name."""
     changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(run.config(), config)
                if name not in MAY_CHANGE]
     if changed:
         raise MPAEError(f"--resume with other settings: {'; '.join(changed)}. Leave them out, "
                         "or start a new run with another --out.")
-    before = run.content()  # which image comes in which step depends on the list of images
-    if before.get("images_digest") not in (None, facts["images_digest"]):
-        raise MPAEError(f"The images have changed since '{run}' was started: there were {before.get('images')}, now "
-                        f"there are {facts['images']} that can be read; restore them or start a new run.")
+    content = run.content()  # which image comes in which step depends on the list of images
+    before, now = content.get("images"), facts["images"]
+    if content.get("images_digest") in (None, facts["images_digest"]):
+        return
+    if not isinstance(before, int) or now <= before:
+        raise MPAEError(f"The images have changed since '{run}' was started: there were {before}, now "
+                        f"there are {now} that can be read; restore them or start a new run.")
+    log.info("There were %d images before and there are %d now: the run goes on with all of them.", before, now)
 
 
 def facts_of(source: ImageSource) -> dict[str, Any]:
