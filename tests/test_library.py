@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
 from tiny_run import make_tiny_run, tiny_settings
 
 import mpae
@@ -192,3 +193,24 @@ def test_mistakes_get_a_sentence(model: PartDiscovery, photos: Path, tmp_path: P
         model.predict(np.full((8, 8, 3), 99.0))
     with pytest.raises(TypeError, match="expected a path"):
         model.predict([{"image": 1}])  # type: ignore[list-item]
+
+
+# scikit-learn's checks that need no table of numbers to fit to.
+CHECKS = ("check_estimator_cloneable", "check_estimator_repr", "check_no_attributes_set_in_init",
+          "check_parameters_default_constructible", "check_get_params_invariance", "check_set_params",
+          "check_do_not_raise_errors_in_init_or_set_param", "check_estimator_tags_renamed", "check_valid_tag_types",
+          "check_mixin_order")
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.filterwarnings("ignore")
+def test_scikit_learns_own_checks(check: str) -> None:
+    function = getattr(estimator_checks, check, None)
+    if function is None:
+        pytest.skip(f"this scikit-learn has no {check}")
+    function("PartDiscovery", PartDiscovery())
+
+
+def test_scikit_learn_is_told_that_it_takes_images() -> None:
+    with pytest.warns(Warning, match="Can't test estimator PartDiscovery which requires input"):
+        estimator_checks.check_estimator(PartDiscovery())

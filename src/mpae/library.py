@@ -35,7 +35,7 @@ log = logging.getLogger("mpae")
 NEEDED = ("config.yaml", "model.safetensors", "backbone.safetensors")
 
 
-class PartDiscovery(TransformerMixin, BaseEstimator):
+class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the parts of things in images that nobody has labelled: a scikit-learn transformer.
 
     Args:
@@ -280,6 +280,13 @@ class PartDiscovery(TransformerMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "run_")
 
+    def __sklearn_tags__(self) -> Any:
+        """scikit-learn: it takes images, not tables, and checks them itself."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
+        tags.no_validation = True
+        return tags
+
     def __getstate__(self) -> dict[str, Any]:
         """A pickle carries the trained weights, and the frozen backbone by its name only, as a run folder does."""
         state = {key: value for key, value in super().__getstate__().items()
@@ -321,7 +328,8 @@ def part_vector(parts: Parts) -> np.ndarray:
     present = np.zeros((parts.num_parts, 1))
     present[[part.index - 1 for part in parts.present]] = 1
     length = np.linalg.norm(parts.descriptors, axis=1, keepdims=True).clip(min=1e-12)
-    return (present * np.hstack([present, parts.descriptors / length])).astype(np.float32).ravel()
+    vector: np.ndarray = present * np.hstack([present, parts.descriptors / length])  # (K, C+1)
+    return vector.astype(np.float32).ravel()
 
 
 def copy_run(run: Run, folder: Path) -> None:
