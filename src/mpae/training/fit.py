@@ -81,8 +81,7 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         facts = {"method": method.name, "supervision": method.supervision} | facts_of(source)
         facts |= {"classes": classes} if classes else {}
         facts |= {"begun_with": str(begin)} if begin else {}
-        if resume:
-            check_continues(run, config, facts)
+        grown = resume and check_continues(run, config, facts)
         state = run.load_checkpoint() if resume and run.checkpoint_file.exists() else None
         if state is not None:
             load_trainable(model, state["model"], str(run.checkpoint_file))
@@ -90,7 +89,8 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         facts["vgg_fingerprint"] = fingerprint_of(perceptual.state_dict(), "vgg19") if perceptual else None
         names = begin.parts_file.read_text(encoding="utf-8") if begin and begin.parts_file.is_file() else None
         on_first_process(lambda: begin_folder(run, config, facts, state, skipped, resume, names))
-        look = Held(held, config, perceptual, (state or {}).get("held")) if held is not None else None
+        known = None if grown else (state or {}).get("held")  # others are set aside of more images
+        look = Held(held, config, perceptual, known) if held is not None else None
         return run_session(fabric, config, seen, look, run, model, perceptual, state or {}, skipped, validate, display,
                            begun=begin is not None)
 

@@ -52,9 +52,9 @@ def check_devices(config: Config) -> torch.device:
     return device
 
 
-def check_continues(run: Run, config: Config, facts: dict[str, Any]) -> None:
+def check_continues(run: Run, config: Config, facts: dict[str, Any]) -> bool:
     """A continued run keeps its settings and its images, to which more may have come: anything else would be another
-    run under the same name."""
+    run under the same name. Returns whether there are more."""
     changed = [f"{name} was {old!r}, now {new!r}" for name, old, new in differences(run.config(), config)
                if name not in MAY_CHANGE]
     if changed:
@@ -63,11 +63,12 @@ def check_continues(run: Run, config: Config, facts: dict[str, Any]) -> None:
     content = run.content()  # which image comes in which step depends on the list of images
     before, now = content.get("images"), facts["images"]
     if content.get("images_digest") in (None, facts["images_digest"]):
-        return
+        return False
     if not isinstance(before, int) or now <= before:
         raise MPAEError(f"The images have changed since '{run}' was started: there were {before}, now "
                         f"there are {now} that can be read; restore them or start a new run.")
     log.info("There were %d images before and there are %d now: the run goes on with all of them.", before, now)
+    return True
 
 
 def facts_of(source: ImageSource) -> dict[str, Any]:
