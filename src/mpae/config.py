@@ -209,6 +209,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.partformer_layers": 4,
         "model.pixels_per_patch": 4,
         "model.window": 8,
+        "loss.pixel": 0.5,
+        "loss.perceptual": (0.1, 0.1, 0.1, 0.1, 0.0),
         "loss.border": 2.0,
         "loss.initial_parts": 1.0,
         "training.batch_size": 16,
