@@ -258,3 +258,36 @@ def dense_crf(costs: Tensor, image: Tensor, scale: float, iterations: int) -> li
             for k in range(n):
                 shares[k][i][j] = powers[k] / sum(powers)
     return shares
+
+
+# -- GANSeg
+
+
+def keypoint_concentration_loss(masks: Tensor, keypoints: Tensor) -> float:
+    B, K, s, _ = masks[:, :-1].shape
+    total = 0.0
+    for b in range(B):
+        for k in range(K):
+            mass = float(masks[b, k].sum()) + 1e-6
+            for i in range(s):
+                for j in range(s):
+                    x, y = (j + 0.5) * 2 / s - 1, (i + 0.5) * 2 / s - 1
+                    away = (x - float(keypoints[b, k, 0])) ** 2 + (y - float(keypoints[b, k, 1])) ** 2
+                    total += float(masks[b, k, i, j]) / mass * away
+    return total / (B * K)
+
+
+def least_area_loss(masks: Tensor, sizes: Tensor) -> float:
+    B, K, s, _ = masks[:, :-1].shape
+    return sum(max(0.0, math.pi * (float(sizes[b, k]) * s / 2) ** 2 - float(masks[b, k].sum()))
+               for b in range(B) for k in range(K)) / B
+
+
+def segmenter_loss(logits: Tensor, masks: Tensor) -> float:
+    B, n, h, w = masks.shape
+    shares = logits.softmax(dim=1)
+    entropy = -sum(float(masks[b, k, i, j]) * math.log(float(shares[b, k, i, j]))
+                   for b in range(B) for k in range(n) for i in range(h) for j in range(w)) / (B * h * w)
+    dice = [2 * float((shares[:, k] * masks[:, k]).sum()) / (float(shares[:, k].sum() + masks[:, k].sum()) + 1e-6)
+            for k in range(n)]
+    return 0.5 * entropy + 0.5 * (1 - sum(dice) / n)

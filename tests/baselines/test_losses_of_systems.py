@@ -16,6 +16,7 @@ from mpae.baselines.contrastive_reconstruction import (
     to_lab,
 )
 from mpae.baselines.dual_alignment import identity_loss
+from mpae.baselines.ganseg import keypoint_concentration_loss, least_area_loss, segmenter_loss
 from mpae.baselines.region_grouping import (
     assignment_logits,
     beta_quantiles,
@@ -162,6 +163,22 @@ def test_the_border_has_the_outermost_ring() -> None:
     regions = torch.zeros(1, 2, 4, 5)
     regions[:, 0, 1:-1, 1:-1], regions[:, 1] = 1, 0.5
     assert border_shares(regions).tolist() == pytest.approx([0, 0.5])
+
+
+# -- GANSeg
+
+
+def test_generated_masks_are_near_their_keypoints_and_large_enough() -> None:
+    masks, keypoints, sizes = maps(2, 4, 5, 5), randn(2, 3, 2), torch.rand(2, 3, dtype=torch.float64)
+    assert keypoint_concentration_loss(masks, keypoints).item() == pytest.approx(
+        naive.keypoint_concentration_loss(masks, keypoints))
+    assert least_area_loss(masks, sizes).item() == pytest.approx(naive.least_area_loss(masks, sizes))
+    assert least_area_loss(masks, sizes * 0).item() == 0
+
+
+def test_the_segmenter_learns_the_drawn_masks() -> None:
+    logits, masks = randn(2, 3, 3, 4), maps(2, 3, 3, 4)
+    assert segmenter_loss(logits, masks).item() == pytest.approx(naive.segmenter_loss(logits, masks))
 
 
 # -- CRF

@@ -23,6 +23,7 @@ from mpae.model.load import load_model
 from mpae.run import Run
 from mpae.training.fit import fit
 
+RECIPES = Path(__file__).resolve().parents[2] / "experiments" / "systems"
 TRAINED = [name for name in METHODS if name != "mpae"]
 
 
@@ -118,6 +119,16 @@ def test_each_says_what_it_learns_from(name: str) -> None:
     assert method.supervision in (UNSUPERVISED, CLASSES, MASKS)
     assert issubclass(method.load(), PartMethod)
     assert method.tag == f"{name} ({method.supervision})"
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_each_has_a_recipe_of_its_published_setting(name: str) -> None:
+    config = resolve(None, RECIPES / f"{name}.yaml")
+    assert (config.model.method, config.model.num_parts, config.data.dataset) == (name, 8, "cub")
+
+
+def test_every_recipe_is_of_a_method() -> None:
+    assert {file.stem for file in RECIPES.glob("*.yaml")} == set(TRAINED)
 
 
 def test_an_unknown_method_lists_them_with_their_supervision(tmp_path: Path, photos: Path) -> None:

@@ -41,11 +41,13 @@ class ContrastiveReconstruction(PartMethod):
     learning_rate: ClassVar[float] = 1e-3
     pair: ClassVar[bool] = True
 
+    descriptors: Tensor  # (K, E), the mean features of each part over recent steps
+
     def __init__(self, config: Config, backbone: Any, classes: int = 0):
         super().__init__(config, backbone, classes)
         self.head = DilatedHead(backbone.dim, self.num_parts, self.grid)
         self.segmenter = nn.Conv2d(backbone.dim, 1, 1)
-        self.register_buffer("part_means", torch.zeros(self.num_parts, backbone.dim))  # of recent steps: descriptors
+        self.register_buffer("descriptors", torch.zeros(self.num_parts, backbone.dim))
 
     def foreground(self, step: StepInput, frozen: Tensor, other: bool = False) -> Tensor:
         """m, the share of each position that is foreground: (B, 1, h, w)."""
@@ -59,15 +61,14 @@ class ContrastiveReconstruction(PartMethod):
         colours = nnf.adaptive_avg_pool2d(to_lab(step.images), self.grid)  # (B, 3, h, w)
         means = part_means(parts, mask, frozen)  # (B, K, E)
         with torch.no_grad():
-            self.part_means.lerp_(means.mean(dim=0), 0.1)
-        segmented = self.segmenter(nnf.normalize(frozen, dim=1) * frozen.shape[1] ** 0.5)
+            self.descriptors.lerp_(means.mean(dim=0), 0.1)
         terms = {
             "feature_consistency": consistency_loss(parts, mask, frozen),
             "colour_consistency": consistency_loss(parts, mask, colours),
             "contrast": contrast_loss(means, step.generator),
             "equivariance": masked_equivariance_loss(parts, self.logits(other_frozen), mask, other_mask,
                                                      step.other_to_view),
-            "segmenter": nnf.binary_cross_entropy_with_logits(segmented, mask),
+            "segmenter": nnf.binary_cross_entropy_with_logits(self.foreground_logits(frozen), mask),
         }
         return terms, torch.cat([parts * mask, 1 - mask], dim=1)
 
@@ -83,7 +84,7 @@ class ContrastiveReconstruction(PartMethod):
         parts = self.logits(features)  # (B, K, h, w)
         foreground = self.foreground_logits(features)  # (B, 1, h, w)
         parts = parts - parts.amax(dim=1, keepdim=True) + foreground
-        descriptors = torch.cat([self.part_means, torch.zeros_like(self.part_means[:1])])
+        descriptors = torch.cat([self.descriptors, torch.zeros_like(self.descriptors[:1])])
         return PartMaps(torch.cat([parts, torch.zeros_like(foreground)], dim=1),
                         descriptors.expand(len(images), -1, -1))
 

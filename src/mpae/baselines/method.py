@@ -49,7 +49,7 @@ class StepInput:
 class Pixels(nn.Module):
     """In the place of a frozen backbone, for a method that trains a network of its own: images as they are."""
 
-    patch_size, dim, fingerprint = 16, 3, None
+    patch_size, dim, fingerprint = 1, 3, None
 
     def forward(self, images: Tensor) -> Tensor:
         return images
@@ -63,6 +63,7 @@ class PartMethod(nn.Module):
 
     weights: ClassVar[Mapping[str, float]]  # of the terms of `losses` in the total
     learning_rate: ClassVar[float] = 5e-4
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.999)  # of Adam
     pair: ClassVar[bool] = False  # whether it asks for a second view of each image
     vgg: ClassVar[bool] = False  # whether it asks for VGG-19
 

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as nnf
 from torch import Tensor, nn
 
+from mpae.backbones import FrozenViT, build_backbone
 from mpae.baselines.method import PartMethod, StepInput, drop_parts, gumbel_noise
 from mpae.baselines.resnet import ResNetTrunk
 from mpae.baselines.warp import equivariance_loss
@@ -47,7 +48,7 @@ class PDisco(PartMethod):
         self.classify = nn.Linear(width, classes, bias=False)
         nn.init.trunc_normal_(self.classify.weight, std=0.02)
 
-    def new_trunk(self, config: Config) -> ResNetTrunk | None:
+    def new_trunk(self, config: Config) -> ResNetTrunk | TunedViT | None:
         """A network of its own in place of the frozen backbone."""
         return None
 
@@ -98,6 +99,44 @@ class PDiscoFormer(PDisco):
         return (logits + gumbel_noise(logits.shape, step.generator).to(logits)).softmax(dim=1)
 
 
+class PDiscoFormerTuned(PDiscoFormer):
+    """The rows with a dagger: class token, registers and positions of the ViT learn too, a thousand times slower."""
+
+    def new_trunk(self, config: Config) -> TunedViT:
+        return TunedViT(build_backbone(config.backbone, config.data.image_size))
+
+    def frozen(self, images: Tensor) -> Tensor:
+        """Features of the ViT, some of whose weights are trained: (B, 3, S, S) -> (B, E, h, w)."""
+        assert self.trunk is not None
+        features: Tensor = self.trunk(images)
+        return features
+
+    def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
+        return super().describe(images)
+
+    def rate_of(self, name: str) -> float:
+        return 1e-3 if name.startswith("trunk.") else super().rate_of(name)
+
+
+class TunedViT(nn.Module):
+    """A ViT of which only class token, registers and positions are trained."""
+
+    def __init__(self, vit: FrozenViT):
+        super().__init__()
+        self.vit, self.width = vit, vit.dim
+        for name in ("cls_token", "reg_token", "pos_embed"):
+            value = getattr(vit.model, name, None)
+            if value is not None:
+                value.requires_grad_(True)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """As `FrozenViT`, with a gradient: (B, 3, S, S) in [0, 1] -> (B, E, h, w)."""
+        normalised = (images - self.vit.mean) / self.vit.std
+        maps: Tensor = self.vit.model.forward_intermediates(
+            normalised, indices=1, norm=True, intermediates_only=True)[-1]
+        return maps
+
+
 class PDiscoNetViT(PDisco):
     """Plain softmax, factors as modulation, concentration; losses and weights of PDiscoNet."""
 
@@ -129,7 +168,7 @@ class PDiscoNet(PDiscoNetViT):
         return ResNetTrunk(config.backbone)
 
     def load_pretrained(self) -> None:
-        assert self.trunk is not None
+        assert isinstance(self.trunk, ResNetTrunk)
         self.trunk.load_pretrained()
 
     def frozen(self, images: Tensor) -> Tensor:

@@ -65,8 +65,8 @@ def between(view: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def class_names(settings: DataSettings, names: Sequence[str]) -> list[str]:
     """The class of each image, from the benchmark's names, or from the sub-folders of a plain folder."""
-    rule = CLASS_RULES.get(settings.dataset)
-    found = [rule(name) for name in names] if rule else [""] * len(names)
+    rule = CLASS_RULES.get(settings.dataset) or _identities(settings).get
+    found = [rule(name) or "" for name in names]
     without = [name for name, its in zip(names, found, strict=True) if not its]
     if without:
         raise MPAEError(f"Class labels are missing: '{without[0]}' and {len(without) - 1} other images of "
@@ -87,6 +87,16 @@ def _synset(name: str) -> str:
     """n02085620_7.JPEG, in its folder or not, is of the class n02085620."""
     found = re.match(r"n\d+", name.rpartition("/")[2])
     return found[0] if found else ""
+
+
+def _identities(settings: DataSettings) -> dict[str, str]:
+    """Who is in each photo of CelebA, from its list of identities where that is there."""
+    for file in ("Anno/identity_CelebA.txt", "identity_CelebA.txt"):
+        path = Path(settings.root or "") / file
+        if os.path.isfile(path):
+            rows = (line.split() for line in path.read_text(encoding="utf-8", errors="replace").splitlines())
+            return {row[0]: row[1] for row in rows if len(row) == 2}
+    return {}
 
 
 CLASS_RULES: dict[str, Callable[[str], str]] = {

@@ -35,7 +35,7 @@ def load_model(folder: str | Path, image_size: int | None = None) -> Any:
     else:
         backbone = build_backbone(settings, size)  # tells a size that is no multiple of the patch
     restoration = any(name.startswith("decoder.") for name in weights)  # a packed run only predicts
-    model = build_model(config, backbone, restoration) if method.name == "mpae" else \
+    model: Any = build_model(config, backbone, restoration) if method.name == "mpae" else \
         method.load()(config, backbone, len(classes))
     trained_with = run.content().get("backbone_fingerprint")
     if trained_with not in (None, model.backbone.fingerprint):

@@ -24,7 +24,7 @@ def part_features(similarity: Tensor, frozen: Tensor) -> Tensor:
     Returns:
         (B, K, E).
     """
-    similarity = nnf.adaptive_avg_pool2d(similarity, frozen.shape[2:])  # masks may be finer
+    similarity = nnf.adaptive_avg_pool2d(similarity, (frozen.shape[2], frozen.shape[3]))  # masks may be finer
     weights = similarity / similarity.sum(dim=(2, 3), keepdim=True).clamp_min(1e-12)  # (B, K, h, w)
     return torch.einsum("bkhw,behw->bke", weights, frozen)
 

@@ -139,7 +139,8 @@ def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = N
         if parameter.requires_grad:
             rates.setdefault(model.rate_of(name) if isinstance(model, PartMethod) else 1.0, []).append(parameter)
     groups = [{"params": parameters, "scale": scale} for scale, parameters in rates.items()]
-    optimizer = torch.optim.Adam(groups, lr=config.learning_rate(), fused=config.training.precision != "16-mixed")
+    optimizer = torch.optim.Adam(groups, lr=config.learning_rate(), betas=getattr(model, "betas", (0.9, 0.999)),
+                                 fused=config.training.precision != "16-mixed")
     if state is not None:
         try:
             optimizer.load_state_dict(state)
