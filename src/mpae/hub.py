@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from mpae.assets.trained import comes_with_mpae, trained_runs
+from mpae.baselines import find_method
 from mpae.errors import MPAEError
 from mpae.extras import require
 from mpae.run import Run
@@ -30,9 +31,7 @@ MODEL_CARD = """---
 
 # {name}
 
-Finds {num_parts} parts of the things in a picture. It learnt them from pictures that nobody had labelled, with
-MPAE, the Masked Part Autoencoder ("Unsupervised Part Discovery via Descriptor-Based Masked Image Restoration with
-Optimized Constraints", ICCV 2025).
+Finds {num_parts} parts of the things in a picture. {learnt}
 {preview}
 ## Use
 
@@ -52,6 +51,11 @@ or `mpae predict hf://{repo_id} PHOTOS --out DIR`.
 
 The files hold the trained blocks. The frozen backbone is not among them: mpae fetches it by its name.
 {figures}"""
+
+
+LEARNT = """It learnt them from pictures that nobody had labelled, with
+MPAE, the Masked Part Autoencoder ("Unsupervised Part Discovery via Descriptor-Based Masked Image Restoration with
+Optimized Constraints", ICCV 2025)."""
 
 
 def run_folder(where: str | os.PathLike[str], revision: str | None = None) -> Path:
@@ -156,14 +160,15 @@ def stage(run: Run, folder: Path, repo_id: str, licence: str | None = None, prev
 
 def model_card(run: Run, repo_id: str, licence: str | None = None, preview: bool = False) -> str:
     """README.md: what it is, how to load it, and the figures of its evaluations, if there were any."""
-    num_parts = run.config().model.num_parts
+    num_parts, method = run.config().model.num_parts, find_method(run.config().model.method)
+    learnt = LEARNT if method.name == "mpae" else f"It learnt them with {method.title} ({method.supervision})."
     front: dict[str, Any] = {"library_name": "mpae", "pipeline_tag": "image-segmentation",
                              "tags": ["unsupervised-part-discovery", "mpae"]}
     if licence:
         front["license"] = licence
     return MODEL_CARD.format(
         front=yaml.safe_dump(front, sort_keys=False), name=repo_id.partition("/")[2], repo_id=repo_id,
-        num_parts=num_parts, preview=f"\n![image, parts, restoration]({PREVIEW})\n" if preview else "",
+        num_parts=num_parts, learnt=learnt, preview=f"\n![image, parts, restoration]({PREVIEW})\n" if preview else "",
         facts="\n".join(f"| {key} | {value} |" for key, value in card_facts(run, licence).items()),
         figures=figures_table(run))
 

@@ -87,15 +87,17 @@ def test_the_model_comes_back_as_it_was(run: Run) -> None:
 
 def test_predict_evaluate_and_report(run: Run, cub: Cub, tmp_path: Path) -> None:
     method = METHODS[run.config().model.method]
-    done = command("predict", run, cub.root / "images", "--out", tmp_path / "out", "--workers", 0)
+    photo = cub.root / "images" / cub.names("test")[0]
+    done = command("predict", run, photo, "--out", tmp_path / "out", "--workers", 0)
     assert done.exit_code == 0, done.output
-    done = command("evaluate", run, "--dataset", "cub", "--root", cub.root, "--workers", 0)
+    assert len(list((tmp_path / "out" / "masks").rglob("*.png"))) == 1
+    done = command("evaluate", run, "--dataset", "cub", "--root", cub.root, "--workers", 0, "--no-nme", "--limit", 3)
     assert done.exit_code == 0, done.output
     assert method.name in "".join(done.output.split())  # a title is folded anywhere
     assert method.supervision.replace(" ", "") in "".join(done.output.split())
     last = list(run.records())[-1]
     assert (last["system"], last["supervision"]) == (method.name, method.supervision)
-    assert command("report", run).exit_code == 0
+    assert command("report", run, "--limit", 3).exit_code == 0
     assert method.tag in run.report.read_text()
 
 
@@ -141,9 +143,12 @@ def test_an_unknown_method_lists_them_with_their_supervision(tmp_path: Path, pho
     assert not (tmp_path / "run").exists()
 
 
-def test_labels_that_are_missing_change_nothing_on_disk(tmp_path: Path, photos: Path) -> None:
-    config = resolve("laptop", None, tiny_settings(tmp_path) | {"model.method": "pdiscoformer",
-                                                                "data.root": str(photos)})
-    with pytest.raises(MPAEError, match=r"Class labels are missing: .* put each image into a sub-folder"):
+@pytest.mark.parametrize(("method", "sentence"), [
+    ("pdiscoformer", r"Class labels are missing: .* put each image into a sub-folder"),
+    ("contrastive-reconstruction", r"Foreground masks are missing: expected '.*' .* put a PNG of the same name into")])
+def test_labels_that_are_missing_change_nothing_on_disk(method: str, sentence: str, tmp_path: Path,
+                                                        photos: Path) -> None:
+    config = resolve("laptop", None, tiny_settings(tmp_path) | {"model.method": method, "data.root": str(photos)})
+    with pytest.raises(MPAEError, match=sentence):
         fit(config, open_images(config.data), tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mpae.baselines import find_method
 from mpae.cli.console import messages, results
 from mpae.cli.flags import Assignments, ConfigFile, Overwrite, Preset, Quiet
 from mpae.cli.settings import values_table
@@ -52,6 +53,7 @@ def fit(
     if begin is not None:
         overrides = with_kept(begin, preset, config_file, overrides)
     config = settings_of(out_folder, preset, config_file, overrides, resume)
+    find_method(config.model.method)  # an unknown one is told before its data are looked for
     out = out_folder or default_out(config, config_file)
     source = open_images(config.data, split="train")
     if dry_run:
@@ -81,7 +83,8 @@ def print_plan(config: Config, origin: dict[str, str], images: int, out: Path, r
     console = results()
     console.print(values_table(fitted, where, changed))
     limit = f", {training.max_minutes:g} minutes at most" if training.max_minutes else ""
-    console.print(f"{images} images found, {total_steps(epoch, training.epochs, training.max_steps)} steps of "
+    steps = total_steps(epoch, training.epochs, training.max_steps)
+    console.print(f"{find_method(config.model.method).tag}: {images} images found, {steps} steps of "
                   f"{training.batch_size} images on {device.type}{limit}; the run would be in '{out}'. Nothing was "
                   "written.", highlight=False, soft_wrap=True)
 

@@ -20,6 +20,7 @@ from mpae.losses.perceptual import PerceptualNetwork, load_perceptual
 from mpae.model import load_trainable
 from mpae.run import Run
 from mpae.training.assemble import (
+    beside_of,
     build_losses,
     build_optimizer,
     class_numbers,
@@ -67,6 +68,7 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
     check_out(run, resume, overwrite)
     device, config = check_devices(config), own_settings(config)
     classes = class_numbers(config, source)[0]
+    beside_of(config, source)  # labels and masks that are missing are told before anything is written
     model = new_model(config, len(classes))
     perceptual = load_perceptual(config.loss) if getattr(model, "vgg", True) else None
     if begin is not None:
