@@ -156,7 +156,8 @@ def test_what_a_killed_writer_left_is_swept_when_it_is_old(tmp_path: Path) -> No
     assert (old.exists(), young.exists()) == (False, True)
 
 
-def test_a_full_disk_only_means_that_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_only_means_that_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                     caplog: pytest.LogCaptureFixture) -> None:
     def full(file: Any, array: np.ndarray) -> None:
         file.write(b"half a map")
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -165,7 +166,11 @@ def test_a_full_disk_only_means_that_nothing_is_kept(tmp_path: Path, monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", full)
         cache.put(key(0), features(0))
+        cache.put(key(1), features(0))
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Features cannot be kept in '{cache.folder}' (No space left on device) and are computed again each time; free "
+        "some space or set cache.folder to another."]
     cache.put(key(0), features(0))
     assert cache.get(key(0), SHAPE) is not None
 

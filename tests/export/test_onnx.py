@@ -3,16 +3,20 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from tiny_run import make_tiny_run
+from tiny_run import make_run, make_tiny_run, tiny_settings
+from torch.nn.functional import interpolate
 
+from mpae.config import resolve
 from mpae.drawing.palette import part_colours
 from mpae.errors import MPAEError
 from mpae.export import onnx as export
 from mpae.export.onnx import export_onnx
+from mpae.export.resize import cubic, resize, triangle
 from mpae.model import MPAE
 from mpae.model.load import load_model
 
@@ -22,7 +26,10 @@ onnxruntime = pytest.importorskip("onnxruntime", reason="the extra mpae[onnx] is
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> MPAE:
-    return load_model(make_tiny_run(tmp_path_factory.mktemp("export") / "run").folder)
+    """Its PartFormer sees a smaller image than its backbone."""
+    folder = tmp_path_factory.mktemp("export")
+    config = resolve("laptop", None, tiny_settings(folder) | {"model.num_parts": 3, "model.partformer_size": 32})
+    return export.load_for_export(make_run(folder / "run", config).folder)
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +37,10 @@ def exported(model: MPAE, tmp_path_factory: pytest.TempPathFactory) -> export.Ex
     return export_onnx(model, tmp_path_factory.mktemp("onnx") / "parts.onnx")
 
 
-@pytest.mark.parametrize("batch", [1, 2, 5])
+@pytest.mark.parametrize(("batch", "height", "width"), [(1, 64, 64), (5, 64, 64), (2, 128, 96), (1, 32, 160)])
 def test_onnx_runtime_gives_our_logits_and_descriptors(
-        model: MPAE, exported: export.Exported, batch: int) -> None:
-    images = torch.rand(batch, 3, 64, 64)
+        model: MPAE, exported: export.Exported, batch: int, height: int, width: int) -> None:
+    images = torch.rand(batch, 3, height, width)
     session = onnxruntime.InferenceSession(str(exported.file), providers=["CPUExecutionProvider"])
     logits, descriptors = session.run(["logits", "descriptors"], {"images": images.numpy()})
     with torch.no_grad():
@@ -56,10 +63,12 @@ def test_the_file_is_alone_and_describes_itself(exported: export.Exported) -> No
     graph = onnx.load(str(exported.file))
     shapes = {value.name: [axis.dim_param or axis.dim_value for axis in value.type.tensor_type.shape.dim]
               for value in [*graph.graph.input, *graph.graph.output]}
-    assert shapes == {"images": ["batch", 3, 64, 64], "logits": ["batch", 4, 4, 4], "descriptors": ["batch", 4, 32]}
+    assert shapes == {"images": ["batch", 3, "height", "width"], "logits": ["batch", 4, "rows", "columns"],
+                      "descriptors": ["batch", 4, 32]}
     about = json.loads({entry.key: entry.value for entry in graph.metadata_props}["mpae"])
-    assert about["input"]["shape"] == shapes["images"]
-    assert about["outputs"]["logits"]["shape"] == shapes["logits"]
+    assert about["input"]["shape"] == ["batch", 3, 64, 64]  # the size of training
+    assert about["input"]["sizes"].startswith("any multiple of 16")
+    assert about["outputs"]["logits"]["shape"] == ["batch", 4, 4, 4]
     assert about["background"] == about["num_parts"] == 3
     assert [part["name"] for part in about["parts"]] == ["part-01", "part-02", "part-03"]
     assert [part["colour"] for part in about["parts"]] == part_colours(3).tolist()
@@ -76,7 +85,7 @@ def test_int8_is_smaller_and_tells_how_far_it_agrees(
     assert any(tensor.data_type == onnx.TensorProto.INT8 for tensor in graph.graph.initializer)
     assert "mpae" in {entry.key for entry in graph.metadata_props}
     session = onnxruntime.InferenceSession(str(small.file), providers=["CPUExecutionProvider"])
-    assert session.run(["logits"], {"images": np.zeros((3, 3, 64, 64), np.float32)})[0].shape == (3, 4, 4, 4)
+    assert session.run(["logits"], {"images": np.zeros((3, 3, 64, 96), np.float32)})[0].shape == (3, 4, 4, 6)
 
 
 def test_a_graph_that_disagrees_is_not_written(
@@ -93,3 +102,17 @@ def test_a_missing_package_is_named_with_the_way_out(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MPAEError, match=rf"needs the package {package}; .* pip install 'mpae\[onnx\]'"):
         export_onnx(model, tmp_path / "parts.onnx")
+
+
+@pytest.mark.parametrize(("kernel", "mode"), [(triangle, "bilinear"), (cubic, "bicubic")])
+@pytest.mark.parametrize("size", [(16, 16), (64, 50), (37, 29), (10, 40)])
+def test_resizing_by_matrices_is_that_of_torch(kernel: Any, mode: str, size: tuple[int, int]) -> None:
+    images = torch.rand(2, 3, 37, 29)
+    theirs = interpolate(images, size, mode=mode, antialias=True)
+    torch.testing.assert_close(resize(images, size, kernel), theirs, atol=5e-6, rtol=0)
+
+
+def test_positions_are_those_of_every_size(model: MPAE) -> None:
+    """The graph's table at 128 px is that of a model that is loaded at 128 px."""
+    assert model.backbone.model.patch_embed.grid_size == (10, 10)  # as test_vit comes: 160 px
+    assert model.image_size == 64

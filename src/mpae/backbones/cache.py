@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import re
 import tempfile
@@ -21,6 +22,8 @@ from platformdirs import user_cache_path
 from torch import Tensor, nn
 
 from mpae.backbones.vit import FEW
+
+log = logging.getLogger("mpae")
 
 CHUNK = 16  # images that go through the backbone together on a GPU
 STALE_SECONDS = 3600  # a file beside that is older was left by a process that was killed
@@ -85,6 +88,7 @@ class FeatureCache:
         self.used: set[Path] = set()
         self.size = 0  # bytes on disk when last counted, and what this process wrote since
         self.uncounted = float("inf")  # bytes that this process wrote since
+        self.told = False  # that nothing can be written
         self.full = False  # all that is left is in use: looking for room again would find none
 
     def path(self, key: str) -> Path:
@@ -118,7 +122,11 @@ class FeatureCache:
                 except BaseException:
                     os.unlink(temporary.name)
                     raise
-        except OSError:
+        except OSError as error:
+            if not self.told:
+                self.told = True
+                log.warning("Features cannot be kept in '%s' (%s) and are computed again each time; free some space or "
+                            "set cache.folder to another.", self.folder, error.strerror or error)
             return
         self._note_use(path)
         self.size += features.nbytes + HEADER

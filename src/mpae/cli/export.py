@@ -23,9 +23,8 @@ def export(
 ) -> None:
     """Write backbone and PartFormer as one ONNX graph, checked against ours with ONNX Runtime."""
     from mpae.devices import choose_device
-    from mpae.export.onnx import export_onnx
+    from mpae.export.onnx import export_onnx, load_for_export
     from mpae.hub import run_folder
-    from mpae.model.load import load_model
     from mpae.prediction.part_names import PartNames
 
     console = messages(quiet)
@@ -37,7 +36,7 @@ def export(
         raise MPAEError(f"'{file}' exists already; replace it with --overwrite, or choose another name.")
     folder = run_folder(run)
     with busy(console, "load the model"):
-        model = load_model(folder).to(choose_device(device))
+        model = load_for_export(folder).to(choose_device(device))
     with busy(console, "write the graph and check it"):
         done = export_onnx(model, file, int8=int8, names=PartNames.load(folder, model.num_parts))
     out = results(quiet)
