@@ -23,7 +23,7 @@ SETTINGS = {
     "data.synthetic_images": TRAINING_IMAGES,
     "model.num_parts": PARTS,
     "cache.views": 1,
-    "training.max_steps": 44,
+    "training.max_steps": 150,
     "training.warmup_steps": 10,
 }
 

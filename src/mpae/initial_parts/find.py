@@ -41,7 +41,7 @@ log = logging.getLogger("mpae")
 Backbone = Callable[[Tensor], Tensor]  # (B, 3, S, S) in [0, 1] -> (B, E, h, w)
 Progress = Callable[[str, int, int], None]  # what is done, how much of it, out of how much
 
-IMAGES = 1000  # training images that are looked at, at even distances
+IMAGES = 250  # training images that are looked at, at even distances: half a minute of features
 MAJORITY = 0.7  # of the votes that makes a patch foreground
 SLOPE = 40.0  # log odds of foreground for a vote of 1 more
 AGREED = 0.12  # share of the variance of cuts that other images explain; with less there is no common object

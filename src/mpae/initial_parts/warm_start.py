@@ -17,7 +17,7 @@ from torch import Tensor
 
 from mpae.model import MPAE
 
-IMAGES = 300  # training images it looks at
+IMAGES = 250  # training images it looks at: those of the initial parts, whose features are there
 STEPS = 200  # of the logistic regression
 RATE = 0.05  # its learning rate, for features of unit variance
 PATCHES = 8192  # positions in each of its steps
