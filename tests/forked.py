@@ -25,8 +25,9 @@ Trap = tuple[Any, ...]  # module, function and its arguments; called in the chil
 @dataclass(frozen=True)
 class Ended:
     returncode: int  # negative: the signal that ended it
-    output: str  # stdout and stderr, as a terminal would show them
+    output: str  # stdout and stderr, as a terminal would show them; stdout alone where `errors` has the other
     cpu: float  # seconds, of its own children too
+    errors: str = ""
 
 
 @dataclass
@@ -36,10 +37,15 @@ class Child:
     forked: Forked
     pid: int
     output: Path
+    errors: Path | None = None
 
     def wait(self, timeout: float = 240) -> Ended:
         code, cpu = self.forked.ask(wait=self.pid, timeout=timeout)
-        return Ended(code, self.output.read_text(errors="replace"), cpu)
+        errors = self.errors.read_text(errors="replace") if self.errors else ""
+        return Ended(code, self.output.read_text(errors="replace"), cpu, errors)
+
+    def signal(self, number: int) -> None:
+        os.kill(self.pid, number)
 
 
 class Forked:
@@ -50,12 +56,15 @@ class Forked:
         self.server = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        text=True, env=dict(environment))
 
-    def start(self, *words: object, environment: Mapping[str, str] | None = None, prepare: Trap = ()) -> Child:
+    def start(self, *words: object, environment: Mapping[str, str] | None = None, prepare: Trap = (),
+              apart: bool = False) -> Child:
+        """Starts a command in the folder where we are now; with `apart`, stderr does not go where stdout goes."""
         self.count += 1
         output = self.folder / f"output-{self.count}.txt"
-        pid = self.ask(words=[str(word) for word in words], output=str(output), environment=dict(environment or {}),
-                       prepare=list(prepare))
-        return Child(self, pid, output)
+        errors = self.folder / f"errors-{self.count}.txt" if apart else None
+        pid = self.ask(words=[str(word) for word in words], output=str(output), errors=str(errors or output),
+                       folder=os.getcwd(), environment=dict(environment or {}), prepare=list(prepare))
+        return Child(self, pid, output, errors)
 
     def run(self, *words: object, environment: Mapping[str, str] | None = None, prepare: Trap = ()) -> Ended:
         return self.start(*words, environment=environment, prepare=prepare).wait()
@@ -107,11 +116,14 @@ def become(request: dict[str, Any]) -> None:
     import torch
 
     os.setsid()
-    output = os.open(request["output"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    for stream, number in ((nothing, 0), (output, 1), (output, 2)):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a terminal, however the tests were started
+    os.chdir(request.get("folder", "."))
+    writing = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, request["output"], writing),
+                                (2, request.get("errors", request["output"]), writing)):
+        stream = os.open(path, flags)
         os.dup2(stream, number)
-        os.close(stream) if number != 1 else None
+        os.close(stream)
     os.environ.update(request["environment"])
     sys.argv = ["mpae", *request["words"]]
     for seed in (random.seed, np.random.seed, torch.manual_seed):  # two processes have no state in common

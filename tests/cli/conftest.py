@@ -41,18 +41,28 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def mpae(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess]:
-    """Runs `mpae WORDS` to its end in a process of its own."""
-    def run(*words: object, timeout: int = 240) -> subprocess.CompletedProcess:
-        return subprocess.run(command(words), capture_output=True, text=True, timeout=timeout,
-                              stdin=subprocess.DEVNULL, env=environment)
+def mpae(forked: Forked) -> Callable[..., subprocess.CompletedProcess]:
+    """Runs `mpae WORDS` to its end in a process of its own that need not import everything again."""
+    def run(*words: object) -> subprocess.CompletedProcess:
+        ended = forked.start(*words, apart=True).wait()
+        return subprocess.CompletedProcess(words, ended.returncode, ended.output, ended.errors)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def fresh_mpae(environment: dict[str, str]) -> Callable[..., subprocess.CompletedProcess]:
+    """The same in a new interpreter, which takes seconds: for what depends on how it was started."""
+    def run(*words: object) -> subprocess.CompletedProcess:
+        return subprocess.run(command(words), capture_output=True, text=True, timeout=240, stdin=subprocess.DEVNULL,
+                              env=environment)
 
     return run
 
 
 @pytest.fixture(scope="session")
 def start_mpae(environment: dict[str, str]) -> Callable[..., subprocess.Popen]:
-    """Starts `mpae WORDS` and does not wait for it."""
+    """Starts `mpae WORDS` in a new interpreter, and does not wait for it."""
     def start(*words: object) -> subprocess.Popen:
         return subprocess.Popen(command(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 stdin=subprocess.DEVNULL, env=environment)
@@ -62,7 +72,7 @@ def start_mpae(environment: dict[str, str]) -> Callable[..., subprocess.Popen]:
 
 @pytest.fixture(scope="session")
 def forked(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[Forked]:
-    """Runs `mpae WORDS` in processes that need not import everything again: for tests that start many."""
+    """Starts and traps processes that need not import everything again."""
     if not hasattr(os, "fork"):
         pytest.skip("processes cannot be forked here")
     runner = Forked(tmp_path_factory.mktemp("forked"), environment)

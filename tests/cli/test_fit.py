@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from forked import Forked
+from forked import Child, Forked
 from miniatures import edit_line, write_cub
 from pictures import draw_photo
 from run_files import files_in, records_of, same_weights
@@ -17,7 +17,6 @@ from safetensors.torch import load_file
 from mpae.run import Run
 
 Command = Callable[..., subprocess.CompletedProcess]
-Start = Callable[..., subprocess.Popen]
 
 
 def logged_steps(run: Path) -> int:
@@ -25,11 +24,10 @@ def logged_steps(run: Path) -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-def wait_until(reached: Callable[[], bool], process: subprocess.Popen, seconds: float = 120) -> None:
+def wait_until(reached: Callable[[], bool], child: Child, seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not reached():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < end
+        assert time.monotonic() < end, child.output.read_text()
         time.sleep(0.02)
 
 
@@ -69,13 +67,13 @@ def test_leaves_the_run_folder_of_the_design(trained: Path) -> None:
 
 
 def test_a_killed_run_goes_on_and_ends_with_identical_weights(
-        trained: Path, start_mpae: Start, mpae: Command, small: list[str], tmp_path: Path) -> None:
+        trained: Path, forked: Forked, mpae: Command, small: list[str], tmp_path: Path) -> None:
     run = tmp_path / "run"
-    process = start_mpae("fit", trained / "photos", "--out", run, *small, "--set", "training.max_steps=8",
+    child = forked.start("fit", trained / "photos", "--out", run, *small, "--set", "training.max_steps=8",
                          "--set", "training.checkpoint_minutes=0.0000001")
-    wait_until(lambda: logged_steps(run) >= 3, process)
-    process.kill()
-    process.wait()
+    wait_until(lambda: logged_steps(run) >= 3, child)
+    child.signal(signal.SIGKILL)
+    assert child.wait().returncode == -signal.SIGKILL
     assert not (run / "model.safetensors").exists()
     unfinished = mpae("predict", run, trained / "photos", "--out", tmp_path / "out")
     assert unfinished.returncode == 2
@@ -87,15 +85,15 @@ def test_a_killed_run_goes_on_and_ends_with_identical_weights(
 
 
 def test_ctrl_c_saves_and_says_how_to_go_on(
-        trained: Path, start_mpae: Start, mpae: Command, small: list[str], tmp_path: Path) -> None:
+        trained: Path, forked: Forked, small: list[str], tmp_path: Path) -> None:
     run = tmp_path / "run"
-    process = start_mpae("fit", trained / "photos", "--out", run, *small, "--set", "training.max_steps=400")
-    wait_until(lambda: logged_steps(run) >= 2, process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert f"mpae fit --resume --out {run}" in errors
-    assert "Traceback" not in errors
+    child = forked.start("fit", trained / "photos", "--out", run, *small, "--set", "training.max_steps=400")
+    wait_until(lambda: logged_steps(run) >= 2, child)
+    child.signal(signal.SIGINT)
+    ended = child.wait(timeout=60)
+    assert ended.returncode == 130
+    assert f"mpae fit --resume --out {run}" in ended.output
+    assert "Traceback" not in ended.output
     assert (run / "model.safetensors").exists()
     assert (run / "checkpoints" / "last.ckpt").exists()
 

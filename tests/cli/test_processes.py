@@ -13,15 +13,15 @@ from safetensors.torch import load_file
 Command = Callable[..., subprocess.CompletedProcess]
 
 
-def test_two_processes_learn_what_one_learns(mpae: Command, small: list[str], tmp_path: Path) -> None:
+def test_two_processes_learn_what_one_learns(fresh_mpae: Command, small: list[str], tmp_path: Path) -> None:
     """Batches, views and masks are those of one process, and gradients are averaged: so weights agree."""
     photos = tmp_path / "photos"
     photos.mkdir()
     for index in range(12):
         draw_photo(index).save(photos / f"{index}.jpg")
     for devices in (1, 2):
-        done = mpae("fit", photos, "--out", tmp_path / f"run-{devices}", *small, "--set", "training.max_steps=4",
-                    "--devices", devices)
+        done = fresh_mpae("fit", photos, "--out", tmp_path / f"run-{devices}", *small, "--set", "training.max_steps=4",
+                          "--devices", devices)
         assert done.returncode == 0, done.stderr
         assert done.stderr.count("Trained 4 steps") == 1  # said once, by the first process
     one, two = (load_file(tmp_path / f"run-{devices}" / "model.safetensors") for devices in (1, 2))

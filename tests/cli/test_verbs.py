@@ -38,8 +38,8 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_help_lists_every_verb_and_each_explains_itself(mpae: Command) -> None:
-    listed = mpae("--help")
+def test_help_lists_every_verb_and_each_explains_itself(fresh_mpae: Command, mpae: Command) -> None:
+    listed = fresh_mpae("--help")
     assert listed.returncode == 0
     for name in VERBS:
         assert f" {name} " in listed.stdout
