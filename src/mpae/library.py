@@ -384,6 +384,7 @@ def search_predictions(predictions: str | os.PathLike[str], photo: Any, part: st
         if not present or parts.features is None:
             raise MPAEError(f"'{parts.name}' does not show the part '{named.name}'; it shows: "
                             f"{', '.join(each.name for each in parts.present) or 'none'}.")
-        vector = parts.features[max(present, key=lambda each: each.area).index - 1]
-    matches = index.search(vector, named.members, top, leave_out=row)
+        largest = max(present, key=lambda each: each.area).index
+        vector = parts.features[largest - 1]
+    matches = index.search(vector, largest, named.members, top, leave_out=row)
     return [Found(found.table.names[match.image], match.part, match.similarity) for match in matches]

@@ -84,7 +84,7 @@ def test_search_finds_what_the_index_finds(client: TestClient, session: Session)
     assert 0 not in [match["row"] for match in found]
     index = session.shown.index
     assert index is not None
-    expected = index.search(index.vector(0, part), [part], 5, leave_out=0)
+    expected = index.search(index.vector(0, part), part, top=5, leave_out=0)
     assert [match["row"] for match in found] == [match.image for match in expected]
     again = client.post("/api/search", json={"vector": index.vector(0, part).tolist(), "part": part, "top": 1})
     assert again.json()["matches"][0]["row"] == 0
@@ -159,7 +159,7 @@ def test_a_dropped_photo(client: TestClient) -> None:
     assert found["parts"]
     assert set(found["paths"]) == {str(part["index"]) for part in found["parts"]}
     part = found["parts"][0]["index"]
-    match = client.post("/api/search", json={"vector": found["vectors"][str(part)], "part": part}).json()["matches"][0]
+    match = client.post("/api/search", json=found["vectors"][str(part)]).json()["matches"][0]
     assert match["similarity"] > 0.9
     assert len(found["coco"]["annotations"]) == len(found["parts"])
 

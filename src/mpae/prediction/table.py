@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic_core import from_json
 
 from mpae.errors import MPAEError
 from mpae.prediction.folder import PredictionFolder
@@ -39,15 +40,21 @@ class PredictionTable:
     @classmethod
     def of(cls, records: Iterable[dict[str, Any]], num_parts: int) -> PredictionTable:
         """From the lines of parts.jsonl."""
-        rows = list(records)
-        share = np.zeros((len(rows), num_parts), dtype=np.float32)
-        confidence = np.zeros_like(share)
-        for number, row in enumerate(rows):
+        names, files, sizes, share, confidence = [], [], [], [], []
+        for row in records:
+            names.append(row["name"])
+            files.append(row["file"])
+            sizes.append((row["width"], row["height"]))
+            shares, certainties = [0.0] * num_parts, [0.0] * num_parts
             for part in row["parts"]:
-                share[number, part["index"] - 1] = part["share"] or 1e-6
-                confidence[number, part["index"] - 1] = part["confidence"]
-        sizes = np.array([(row["width"], row["height"]) for row in rows], dtype=np.int64).reshape(len(rows), 2)
-        return cls([row["name"] for row in rows], [row["file"] for row in rows], sizes, share, confidence)
+                shares[part["index"] - 1] = part["share"] or 1e-6
+                certainties[part["index"] - 1] = part["confidence"]
+            share.append(shares)
+            confidence.append(certainties)
+        shape = len(names), num_parts
+        return cls(names, files, np.array(sizes, dtype=np.int64).reshape(-1, 2),
+                   np.array(share, dtype=np.float32).reshape(shape),
+                   np.array(confidence, dtype=np.float32).reshape(shape))
 
 
 class Predictions:
@@ -68,8 +75,8 @@ class Predictions:
             raise MPAEError(f"'{self.folder}' has no parts.jsonl: its prediction is unfinished, or was made without "
                             "it; run the same `mpae predict` again, with --write masks,parts,features.")
         try:
-            with self.folder.parts.open(encoding="utf-8") as lines:
-                return PredictionTable.of(map(json.loads, lines), self.num_parts)
+            with self.folder.parts.open("rb") as lines:
+                return PredictionTable.of(map(_record, lines), self.num_parts)
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             raise MPAEError(f"'{self.folder.parts}' is damaged ({type(error).__name__}); predict again with "
                             "--overwrite.") from None
@@ -91,3 +98,11 @@ class Predictions:
             raise MPAEError(f"'{self.folder.features}' has shape {found.shape}, which does not fit "
                             f"{len(self.table)} images of {self.num_parts} parts; predict again with --overwrite.")
         return found
+
+
+def _record(line: bytes) -> Any:
+    """A line of parts.jsonl. pydantic's parser takes a third of the time, and knows no names that are no UTF-8."""
+    try:
+        return from_json(line)
+    except ValueError:
+        return json.loads(line)

@@ -171,8 +171,9 @@ async def search(request: Request) -> Response:
     part = session.names().part_of(first_number(query.get("part", "")))
     index = searchable(session)
     areas = session.shown.table.share[row, [member - 1 for member in part.members]]
-    vector = index.vector(row, part.members[int(areas.argmax())])
-    found = await run_in_threadpool(index.search, vector, part.members, top_of(query.get("top", "40")), row)
+    largest = part.members[int(areas.argmax())]
+    found = await run_in_threadpool(index.search, index.vector(row, largest), largest, part.members,
+                                    top_of(query.get("top", "40")), row)
     return JSONResponse({"matches": [{"row": each.image, "similarity": each.similarity} for each in found]})
 
 
@@ -184,9 +185,10 @@ async def search_upload(request: Request) -> Response:
     if not isinstance(vector, list) or not all(type(value) in (int, float) for value in vector):
         raise MPAEError("A search needs the numbers of a part; drop the photo again.")
     index = searchable(session)
-    members = session.names().part_of(part if type(part) is int else 0).members
+    part = part if type(part) is int else 0
+    members = session.names().part_of(part).members
     query = np.array(vector, dtype=np.float64).astype(np.float32)
-    found = await run_in_threadpool(index.search, query, members, top_of(str(content.get("top", 40))))
+    found = await run_in_threadpool(index.search, query, part, members, top_of(str(content.get("top", 40))))
     return JSONResponse({"matches": [{"row": each.image, "similarity": each.similarity} for each in found]})
 
 

@@ -33,7 +33,7 @@ class Columns:
             weighted = (areas * table.confidence[:, members]).sum(axis=1)
             certainty[:, number] = weighted / share[:, number].clip(min=1e-9)
             if scores is not None and len(scores) == n:
-                unusual[:, number] = scores[:, members].max(axis=1)
+                unusual[:, number] = np.where(areas > 0, scores[:, members], 0).max(axis=1)
         return cls(share, certainty, unusual)
 
     def choose(self, present: Sequence[int], absent: Sequence[int], order: str, part: int | None,

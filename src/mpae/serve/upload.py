@@ -94,7 +94,8 @@ def describe(parts: Parts, image: Image.Image, names: PartNames) -> dict[str, An
                           "certainty": round(certainty, 4), "unusual": 0})
             largest = max(members, key=lambda part: part.area)
             if parts.features is not None and not named.hidden:
-                vectors[named.index] = np.round(parts.features[largest.index - 1].astype(float), 4).tolist()
+                vector = np.round(parts.features[largest.index - 1].astype(float), 4).tolist()
+                vectors[named.index] = {"part": largest.index, "vector": vector}
     return {"name": parts.name, "width": image.width, "height": image.height,
             "box": f"0 0 {labels.shape[1]} {labels.shape[0]}", "paths": outline_paths(labels), "parts": found,
             "vectors": vectors,

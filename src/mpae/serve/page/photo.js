@@ -56,7 +56,7 @@ export function photoParts(found, { view, search, links }) {
 
 const meter = value => { const bar = element("i"); bar.style.width = `${Math.round(value * 100)}%`; return element("span", { class: "meter", "aria-hidden": "true" }, bar); };
 
-export const searchVector = (index, vector) => searchPart(index, send("/api/search", { part: index, vector, top: 40 }));
+export const searchVector = (index, found) => searchPart(index, send("/api/search", { ...found, top: 40 }));
 
 async function searchPart(index, asked) {
   let matches;
