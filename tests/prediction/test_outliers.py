@@ -11,7 +11,7 @@ from mpae.prediction.search import PartIndex
 
 @pytest.fixture
 def index() -> PartIndex:
-    """Sixty images of three parts, each with features of its own; the parts of images 7, 8 and 10 were tampered with."""
+    """Sixty images of three parts, each with features of its own; those of images 7, 8 and 10 were tampered with."""
     random = np.random.default_rng(0)
     features = np.eye(3, 12)[None] * 5 + random.normal(scale=0.5, size=(60, 3, 12))  # (n, K, E)
     features[7, 1] = -features[7, 1]

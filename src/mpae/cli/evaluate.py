@@ -12,7 +12,7 @@ from rich.table import Table
 from mpae.baselines import BASELINES, find_method
 from mpae.cli.console import messages, results
 from mpae.cli.flags import RUN_HELP, BatchSize, Device, ImageSize, Quiet, Workers
-from mpae.cli.progress import image_progress
+from mpae.cli.progress import busy, image_progress
 from mpae.errors import MPAEError
 
 if TYPE_CHECKING:
@@ -43,15 +43,16 @@ def evaluate(
     quiet: Quiet = False,
 ) -> None:
     """NMI, ARI, NME, foreground IoU and more on a benchmark, beside the paper's figures."""
-    from mpae import hub
-    from mpae.data.catalogue import find_dataset, open_annotated
-    from mpae.devices import choose_device
-    from mpae.distributed import process_group
-    from mpae.evaluation import evaluate, result, systems
-    from mpae.prediction.part_names import PartNames
-    from mpae.run import Run
-
     console, out = messages(quiet), results()
+    with busy(console, "load torch"):
+        from mpae import hub
+        from mpae.data.catalogue import find_dataset, open_annotated
+        from mpae.devices import choose_device
+        from mpae.distributed import process_group
+        from mpae.evaluation import evaluate, result, systems
+        from mpae.prediction.part_names import PartNames
+        from mpae.run import Run
+
     if (run_folder is None) == (baseline is None):
         raise MPAEError("Give either a run folder RUN or --baseline NAME --parts K; baselines are: "
                         f"{', '.join(BASELINES)}.")
@@ -63,13 +64,16 @@ def evaluate(
     fit_split = find_dataset(dataset).fit_split if nme else None
     source = open_annotated(settings, split)  # what is wrong with the dataset is found before time is spent
     fit_source = open_annotated(settings, fit_split) if fit_split else None
-    with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
-        model = (systems.run_model(run, parts, image_size) if run
-                 else systems.baseline_model(str(baseline), parts, settings, workers, progress))
-        if cache:
-            model.backbone = systems.keep_features(model.backbone)
-        found = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
-                                  limit=limit, fit_limit=nme_images or limit, device=where, progress=progress)
+    with process_group() as first:
+        console = console if first else Console(quiet=True)
+        with busy(console, "load the model"):
+            loaded = systems.run_model(run, parts, image_size) if run else None
+        with image_progress(console) as progress:
+            model = loaded or systems.baseline_model(str(baseline), parts, settings, workers, progress)
+            if cache:
+                model.backbone = systems.keep_features(model.backbone)
+            found = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
+                                      limit=limit, fit_limit=nme_images or limit, device=where, progress=progress)
     if not first:
         return
     if run:

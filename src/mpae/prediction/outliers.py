@@ -5,8 +5,8 @@ they are those of the places that are most like it. How far they lie from what i
 
     d^2 = (f - m)^T (C + s I)^-1 (f - m),    z = how far d^(2/3) lies above its median
 
-with m and C the median and covariance of the part's features where it is there, and s thrice the mean variance. A sum of
-squares to the power 1/3 is nearly normal (Wilson and Hilferty), so a bound on z gives the share of ordinary images
+with m and C the median and covariance of the part's features where it is there, and s thrice the mean variance. A sum
+of squares to the power 1/3 is nearly normal (Wilson and Hilferty), so a bound on z gives the share of ordinary images
 above it. docs/studies/search.md has what that share really is, and how high tampered photos rank.
 """
 

@@ -56,7 +56,8 @@ def make_app(session: Session, hosts: Collection[str] | None = None, token: str 
         Route("/api/search", search), Route("/api/search", search_upload, methods=["POST"]),
         Route("/api/parts", change_parts, methods=["POST"]), Route("/api/upload", upload, methods=["POST"]),
         Route("/thumbnail/{row:int}", thumbnail), Route("/photo/{row:int}", view),
-        Route("/download/{row:int}/{kind}", download), Route("/coco.json", coco_file)]
+        Route("/download/{row:int}/{kind}", download), Route("/coco.json", coco_file),
+        Route("/api/samples", samples), Route("/sample/{number:int}", sample), Route("/preview.png", preview)]
     errors: dict[Any, Any] = {MPAEError: told, UnreadableImage: unreadable, HTTPException: http_error}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors,
                     middleware=[Middleware(Guard, hosts=hosts, token=token)])
@@ -218,6 +219,35 @@ async def upload(request: Request) -> Response:
         content = await read_body(request)
         found = await run_in_threadpool(predict_upload, session, content, request.headers.get("x-name", ""))
     return JSONResponse(found)
+
+
+# -- photos to try
+
+async def samples(request: Request) -> Response:
+    """Names of a few photos that the run was trained on; nothing for those who look from elsewhere."""
+    session: Session = request.app.state.session
+    if session.samples is None:
+        return JSONResponse({"samples": [], "preview": False})
+    names = await run_in_threadpool(session.samples.names)
+    return JSONResponse({"samples": list(map(printable, names)), "preview": session.samples.preview() is not None})
+
+
+async def sample(request: Request) -> Response:
+    session: Session = request.app.state.session
+    if session.samples is None:
+        raise HTTPException(404, "There is no such photo.")
+    number = request.path_params["number"]
+    content = await anyio.to_thread.run_sync(pictures.sample, session.samples, number,
+                                             limiter=request.app.state.decoders)
+    return Response(content, media_type="image/jpeg")
+
+
+async def preview(request: Request) -> Response:
+    session: Session = request.app.state.session
+    file = session.samples.preview() if session.samples is not None else None
+    if file is None:
+        raise HTTPException(404, "There is no such picture.")
+    return FileResponse(file, media_type="image/png")
 
 
 # -- pictures and files

@@ -61,8 +61,8 @@ class Columns:
         return column.sum(axis=1) if order == "area" else column.max(axis=1, initial=0)
 
     def examples(self, part: int, count: int) -> tuple[list[int], list[int]]:
-        """Rows of the most and the least certain examples of a part."""
+        """Rows of the most and the least certain examples of a part; of few, a half each."""
         rows = np.flatnonzero(self.share[:, part] > 0)
         ordered = rows[np.argsort(-self.certainty[rows, part], kind="stable")].tolist()
-        most = ordered[:count]
-        return most, [row for row in reversed(ordered[-count:]) if row not in most]
+        half = len(ordered) // 2
+        return ordered[:min(count, len(ordered) - half)], ordered[::-1][:min(count, half)]

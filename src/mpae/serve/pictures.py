@@ -17,6 +17,7 @@ from mpae.drawing.overlay import overlay, viewing_size
 from mpae.files import write_atomically
 from mpae.prediction.coco import encode_labels
 from mpae.prediction.part_names import PartNames
+from mpae.serve.samples import Samples
 from mpae.serve.session import Session
 
 THUMBNAIL, VIEW = 256, 1280  # pixels along the longer side
@@ -68,6 +69,10 @@ def _thumbnail_file(session: Session, row: int) -> Path | None:
 
 def view(session: Session, row: int) -> bytes:
     return jpeg(scaled(session.picture(row).image, VIEW))
+
+
+def sample(samples: Samples, number: int) -> bytes:
+    return jpeg(scaled(samples.picture(number).image, VIEW))
 
 
 def overlay_of(session: Session, row: int) -> bytes:

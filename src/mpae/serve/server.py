@@ -32,9 +32,9 @@ def serve(run: Path, images: Path | None, *, host: str = "127.0.0.1", port: int 
                         "install them with: pip install 'mpae[serve]'.") from None
     from mpae.serve.session import Session
 
-    session = Session(Run.open(run), images)
-    listening = listen(host, port)
     token = None if host in LOOPBACK else secrets.token_urlsafe(24)
+    session = Session(Run.open(run), images, samples=token is None)  # others see no more than IMAGES and the run
+    listening = listen(host, port)
     app = make_app(session, hosts=("127.0.0.1", "localhost", "[::1]") if token is None else None, token=token)
     config = uvicorn.Config(app, log_level="warning", access_log=False, server_header=False,
                             limit_concurrency=200, timeout_graceful_shutdown=5)

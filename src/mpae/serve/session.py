@@ -30,6 +30,7 @@ from mpae.prediction.table import Predictions, PredictionTable
 from mpae.run import Run
 from mpae.serve.gallery import Columns
 from mpae.serve.outlines import outline_paths, reduced
+from mpae.serve.samples import Samples
 
 if TYPE_CHECKING:
     from mpae.prediction.predictor import PartPredictor
@@ -69,12 +70,14 @@ class Now:
 class Session:
     """Everything behind the page; its methods may be called from any thread."""
 
-    def __init__(self, run: Run, images: Path | None):
+    def __init__(self, run: Run, images: Path | None, samples: bool = True):
         """
         Args:
             images: a folder of images, a .txt list of them, or a folder that `mpae predict` wrote; None shows none.
+            samples: whether photos of the run's training may be shown.
         """
         self.run = run
+        self.samples = Samples(run) if samples else None
         config = run.config()
         if not run.weights_file.is_file():
             run.load_weights()  # says what is missing

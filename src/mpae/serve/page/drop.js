@@ -19,7 +19,31 @@ export function dropView(root) {
     root.append(element("section", {}, element("h2", { class: "section" }, "Or look at one of these"), element("div", { class: "grid" },
       ...rows.map(row => tile(row, { onOpen: opened => openPhoto(opened, rows), caption: found => found.name.split("/").pop() })))));
   }
+  else if (!state.images) offerSamples(root);
   return { update: () => {}, leave: () => {} };
+}
+
+// Without a gallery: photos that the run was trained on, or the last picture that training drew.
+async function offerSamples(root) {
+  let found;
+  try { found = await request("/api/samples"); } catch { return; }
+  if (!root.isConnected) return;
+  const section = (title, ...content) => root.append(element("section", {}, element("h2", { class: "section" }, title), ...content));
+  if (found.samples.length) {
+    section("Or try one that this run was trained on", element("div", { class: "grid samples" }, ...found.samples.map((name, number) =>
+      element("button", { type: "button", class: "tile", title: name, "aria-label": `Find the parts of ${name}`, onclick: () => showSample(name, number) },
+        element("img", { src: `/sample/${number}`, alt: "", loading: "lazy" }), element("span", { class: "caption" }, name)))));
+  } else if (found.preview) {
+    section("What training drew last: photos, their parts, and what was restored from them", element("img", { class: "preview", src: "/preview.png", alt: "Photos, their parts, and their restorations" }));
+  }
+}
+
+async function showSample(name, number) {
+  try {
+    const answer = await fetch(`/sample/${number}`);
+    await show(new File([await answer.blob()], name, { type: "image/jpeg" }));
+    scrollTo({ top: 0 });
+  } catch (error) { notify(error.message); }
 }
 
 export async function take(files) {

@@ -45,7 +45,7 @@ export function partsView(root) {
         element("button", { type: "button", "data-kind": "hide", "aria-pressed": String(each.hidden), onclick: () => change({ change: "hide", part: each.index, hidden: !each.hidden }) }, each.hidden ? "Show" : "Hide")));
     const found = strips[each.index] || { certain: [], uncertain: [] };
     const body = found.certain.length && !each.hidden ? element("div", { class: "strips" },
-      strip("Most certain", found.certain, each.index), strip("Least certain", found.uncertain, each.index)) : null;
+      strip("Most certain", found.certain, each.index), found.uncertain.length ? strip("Least certain", found.uncertain, each.index) : null) : null;
     return element("section", { class: each.hidden ? "part hidden-part" : "part", colour: each.colour, "data-part": each.index, "aria-label": each.name,
       ondragover: event => { if (dragged !== null && dragged !== each.index) { event.preventDefault(); event.currentTarget.classList.add("over"); } },
       ondragleave: event => event.currentTarget.classList.remove("over"),
