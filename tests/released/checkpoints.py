@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import timm
@@ -13,6 +14,7 @@ HERE = Path(__file__).parent
 DINOV2_NAMES = {"reg_token": "register_tokens"}  # timm's -> DINOv2's own
 
 
+@cache
 def published(side: int = 448, parts: int = 16) -> dict[str, Tensor]:
     """The state dict of CUB_K16.pth without the backbone, or one for images of another size or another K."""
     generator = torch.Generator().manual_seed(0)

@@ -35,11 +35,24 @@ def call(*words: Any) -> str:
     return done.output
 
 
-def test_a_published_file_with_its_backbone_predicts_evaluates_and_exports_without_the_hub(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def backbone() -> dict[str, Tensor]:
+    return dinov2()
+
+
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory, backbone: dict[str, Tensor]) -> Path:
+    """A run of full width with its backbone, at 56 px for the sake of time."""
+    folder = tmp_path_factory.mktemp("imported")
+    call("import", write(folder, published(56) | backbone), "--out", folder / "run")
+    return folder / "run"
+
+
+def test_a_published_file_with_its_backbone_predicts_without_the_hub(
+        tmp_path: Path, backbone: dict[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     """At full size: ViT-B/14 with registers, 448 px, K = 16."""
     monkeypatch.setattr("mpae.backbones.fetch", None)
-    file, run = write(tmp_path, published() | dinov2()), tmp_path / "run"
+    file, run = write(tmp_path, published() | backbone), tmp_path / "run"
     assert "16 parts at 448 px" in call("import", file, "--out", run, "--dataset", "cub")
     file.unlink()
     assert sorted(path.name for path in run.iterdir()) == ["backbone.safetensors", "config.yaml", "model.safetensors"]
@@ -49,14 +62,12 @@ def test_a_published_file_with_its_backbone_predicts_evaluates_and_exports_witho
     birds = write_cub(tmp_path / "birds", images=4)
     call("predict", run, birds.root / "images" / birds.names("test")[0], "--out", tmp_path / "parts", "--workers", 0)
     assert len(list((tmp_path / "parts" / "masks").rglob("*.png"))) == 1
+
+
+def test_an_imported_run_is_evaluated_exported_and_reported(imported: Path, tmp_path: Path, photos: Path) -> None:
+    run, birds = imported, write_cub(tmp_path / "birds", images=4)
     call("evaluate", run, "--dataset", "cub", "--root", birds.root, "--limit", 1, "--no-nme", "--workers", 0)
     assert (run / "evaluations" / "cub-test" / "figures.json").is_file()
-
-
-def test_an_imported_run_is_exported_and_reported(tmp_path: Path, photos: Path) -> None:
-    """At full width, and 56 px for the sake of time."""
-    run = tmp_path / "run"
-    call("import", write(tmp_path, published(56) | dinov2()), "--out", run)
     assert "100.000%" in call("export", run, tmp_path / "parts.onnx")
     with pytest.raises(MPAEError, match=r"was imported without its training images; add --images DIR\.$"):
         call("report", run)
@@ -162,9 +173,8 @@ def test_an_existing_run_is_kept(tmp_path: Path) -> None:
         import_released(checkpoint, tmp_path / "other")
 
 
-def test_a_copy_of_an_imported_model_has_its_backbone(tmp_path: Path) -> None:
-    model = PartDiscovery.load(import_released(
-        read_checkpoint(write(tmp_path, published(56, 4) | dinov2())), tmp_path / "run").folder)
+def test_a_copy_of_an_imported_model_has_its_backbone(imported: Path, tmp_path: Path) -> None:
+    model = PartDiscovery.load(imported)
     model.save(tmp_path / "copy")
     assert Run(tmp_path / "copy").backbone_file.is_file()
     again = pickle.loads(pickle.dumps(model))

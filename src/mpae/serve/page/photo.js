@@ -17,7 +17,7 @@ export async function openPhoto(row, rows = []) {
       place >= 0 ? element("button", { type: "button", "aria-label": "Next photo", disabled: place >= rows.length - 1, onclick: () => step(1) }, "›") : null,
       element("button", { type: "button", "aria-label": "Close", onclick: () => dialog().close() }, "×")),
     ...photoParts(found, { view: state.photos ? `/photo/${row}` : null,
-      search: index => searchPart(index, request(`/api/search?row=${row}&part=${index}&top=40`)),
+      search: index => searchPart(index, request(`/api/search?row=${row}&part=${index}&top=40`), row),
       links: ["mask", "overlay", "coco"].map(kind => element("a", { class: "button", href: `/download/${row}/${kind}`, download: true }, `Download ${kind === "coco" ? "COCO" : kind}`)) }));
   dialog().onkeydown = event => { if (event.key === "ArrowLeft") step(-1); else if (event.key === "ArrowRight") step(1); };
   dialog().replaceChildren(sheet);
@@ -58,14 +58,19 @@ const meter = value => { const bar = element("i"); bar.style.width = `${Math.rou
 
 export const searchVector = (index, found) => searchPart(index, send("/api/search", { ...found, top: 40 }));
 
-async function searchPart(index, asked) {
+async function searchPart(index, asked, from = null) {
   let matches;
   try { ({ matches } = await asked); } catch (error) { notify(error.message); if (dialog().open) dialog().close(); return; }
   const rows = matches.map(each => each.row), similarity = new Map(matches.map(each => [each.row, each.similarity]));
   const grid = element("div", { class: "grid results" });
+  if (from !== null) {
+    const looked = tile(from, { onOpen: () => openPhoto(from, [from, ...rows]), only: index, close: true, caption: () => "Looked for" });
+    looked.classList.add("looked-for");
+    grid.append(looked);
+  }
   for (const row of rows) {
     grid.append(tile(row, { onOpen: opened => openPhoto(opened, rows), only: index, close: true,
-      caption: found => `${Math.round(similarity.get(row) * 100)} % · ${found.name.split("/").pop()}` }));
+      caption: found => `${similarity.get(row).toFixed(2)} · ${found.name.split("/").pop()}` }));
   }
   dialog().onkeydown = null;
   dialog().replaceChildren(element("div", { class: "sheet" }, element("div", { class: "title" },

@@ -65,5 +65,6 @@ function around(path, width, height) {
   const xs = numbers.filter((_, i) => i % 2 === 0), ys = numbers.filter((_, i) => i % 2 === 1);
   const left = Math.min(...xs), right = Math.max(...xs), top = Math.min(...ys), bottom = Math.max(...ys);
   const side = Math.min(Math.max(1.7 * Math.max(right - left, bottom - top), 0.45 * Math.min(width, height)), Math.max(width, height));
-  return `${(left + right - side) / 2} ${(top + bottom - side) / 2} ${side} ${side}`;
+  const start = (middle, length) => side > length ? (length - side) / 2 : Math.min(Math.max(middle - side / 2, 0), length - side);  // inside the photo
+  return `${start((left + right) / 2, width)} ${start((top + bottom) / 2, height)} ${side} ${side}`;
 }
