@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiny_study import tiny_study
 
 from mpae.errors import MPAEError
 from mpae.run import Run
@@ -20,6 +21,11 @@ from mpae.studies.study import Study, parse_study
 from mpae.studies.task import TAKEN, Task, make_task
 
 REQUEST = Request(limit=4)
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return tiny_study(tmp_path_factory.mktemp("weights"))
 
 
 class Here(Conductor):

@@ -27,6 +27,7 @@ from mpae.training.schedule import steps_per_epoch, total_steps
 
 EFFICIENCY = 0.5  # of a network's layers against one large matrix product
 BACKWARD = 3.0  # a step against a forward pass
+PATCH = 14  # pixels; nearly all backbones have that or 16
 CLUSTERED = 500  # training images that a system without training looks at
 
 
@@ -79,22 +80,29 @@ def measured_paces(folder: StudyFolder, runs: Sequence[PlannedRun]) -> dict[str,
 
 
 def kept_features(config: Config, images: int, steps: int) -> int:
-    """Images that go through the backbone: each view once where features are kept."""
+    """Images that go through the backbone: each view once where features are kept, some shown again before others."""
     seen = steps * config.training.batch_size
     on_cpu = config.training.accelerator == "cpu" or not torch.cuda.is_available()
     keeps = config.cache.enabled if config.cache.enabled is not None else on_cpu
-    return min(seen, config.cache.views * images) if keeps else seen
+    return min(seen // config.cache.reuse, config.cache.views * images) if keeps else seen
 
 
 def training_operations(config: Config) -> float:
     """Of a step without the frozen backbone: PartFormer, encoder and decoder, and VGG-19 on both images."""
-    model = config.model
-    patches = (config.data.image_size // 14) ** 2
-    layers = model.partformer_layers + model.decoder_layers + model.encoder_layers * (1 - model.mask_ratio)
-    networks = layers * patches * (24 * model.dim**2 + 4 * patches * model.dim)
+    model, side = config.model, config.data.image_size
+    seen = (min(model.partformer_size or side, side) // PATCH) ** 2
+    restored = min(model.window or side, side // PATCH) ** 2
+    networks = transformer(model.partformer_layers, seen, model.dim)
+    networks += transformer(model.decoder_layers, restored, model.dim)
+    networks += transformer(model.encoder_layers, restored * (1 - model.mask_ratio), model.dim)
     structure = config.loss.restoration > 0 and (config.loss.perceptual is None or any(config.loss.perceptual))
-    vgg = vgg_operations(patches * model.pixels_per_patch**2) if structure else 0
+    vgg = vgg_operations(restored * model.pixels_per_patch**2) if structure else 0
     return config.training.batch_size * (BACKWARD * networks + (BACKWARD + 1) * vgg)
+
+
+def transformer(layers: int, tokens: float, dim: int) -> float:
+    """Of a forward pass for one image: projections and MLP, and attention."""
+    return layers * tokens * (24 * dim**2 + 4 * tokens * dim)
 
 
 def vgg_operations(pixels: float) -> float:

@@ -19,7 +19,7 @@ from mpae.studies.folder import StudyFolder
 from mpae.studies.pictures import listing
 from mpae.studies.study import Strip, Study
 from mpae.studies.tabulate import Table, TableRow, tabulate, verdict
-from mpae.studies.write import csv_text, markdown, mean_text, minutes_text, paper_heading, signed, state_text
+from mpae.studies.write import csv_text, markdown, mean_text, minutes_text, signed, state_text
 
 CURVES = ("total", "foreground_share", "parts_used")  # logged figures that the page shows
 one_at_a_time = threading.Lock()
@@ -70,7 +70,7 @@ def settings_text(study: Study, request: Request) -> str:
 def table_content(folder: StudyFolder, table: Table) -> dict[str, Any]:
     return {
         "title": table.group.title,
-        "paper": paper_heading(table),
+        "paper": table.paper.title if table.paper else "",
         "same_task": table.same_task,
         "figures": [figure.long_title for figure in table.figures],
         "rows": [row_content(table, row, number) for number, row in enumerate(table.rows, 1)],

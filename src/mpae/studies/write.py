@@ -35,19 +35,16 @@ def state_text(row: TableRow) -> str:
     return f"{row.done} of {len(row.runs)}" + (", failed" if row.failures else "")
 
 
-def paper_heading(table: Table) -> str:
-    if table.paper is None:
-        return ""
-    return "paper" if table.same_task else f"paper, {table.paper.title}"
-
-
 def markdown(study: Study, tables: Sequence[Table]) -> str:
     """Every table, with the paper's figures and differences beside ours."""
     lines = [f"# {study.title}", ""]
     if study.conclusion:
         lines += [f"The paper ({study.source}): {study.conclusion}", ""]
     for table in tables:
-        lines += [f"## {table.group.title}", "", *_rows(table), ""]
+        lines += [f"## {table.group.title}", ""]
+        if table.paper and not table.same_task:
+            lines += [f"The paper's figures are for another task: {table.paper.title}.", ""]
+        lines += [*_rows(table), ""]
         lines += [sentence + "\n" for figure in table.figures if (sentence := verdict(table, figure.name))]
         lines += [f"- {row.row.name}, seed {seed}, failed: {reason}" for row in table.rows
                   for seed, reason in row.failures.items()]
@@ -55,10 +52,10 @@ def markdown(study: Study, tables: Sequence[Table]) -> str:
 
 
 def _rows(table: Table) -> list[str]:
-    heading = [""]
+    heading, printed = ["row"], [figure.name for figure in table.figures if in_paper(table, figure.name)]
     for figure in table.figures:
-        heading += [figure.long_title, "change", *([paper_heading(table)] if table.paper else []),
-                    *(["difference"] if table.same_task else ["its change"] if table.paper else [])]
+        heading += [figure.long_title, "change"]
+        heading += ["paper", "difference" if table.same_task else "its change"] if figure.name in printed else []
     heading += ["minutes", "runs"]
     lines = ["| " + " | ".join(heading) + " |", "| --- |" + " ---: |" * (len(heading) - 1)]
     for row in table.rows:
@@ -66,11 +63,15 @@ def _rows(table: Table) -> list[str]:
         for figure in table.figures:
             cell = row.cells[figure.name]
             words += [_bold(mean_text(cell), cell.best), signed(cell.change)]
-            if table.paper:
+            if figure.name in printed:
                 words.append(_bold("" if cell.paper is None else f"{cell.paper:.2f}", cell.paper_best))
                 words.append(signed(cell.difference if table.same_task else cell.paper_change))
         lines.append("| " + " | ".join([*words, minutes_text(row), state_text(row)]) + " |")
     return lines
+
+
+def in_paper(table: Table, name: str) -> bool:
+    return any(row.cells[name].paper is not None for row in table.rows)
 
 
 def _bold(text: str, bold: bool) -> str:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+import yaml
+from forked import Forked
+from tiny_study import tiny_study
 
 
-def command(*words: object) -> list[str]:
-    return [sys.executable, "-m", "mpae.cli", "study", *map(str, words)]
-
-
-def start(*words: object) -> subprocess.Popen:
-    return subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            stdin=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1", "COLUMNS": "200"})
+@pytest.fixture
+def study_file(tmp_path: Path) -> Path:
+    file = tmp_path / "tiny.yaml"
+    file.write_text(yaml.safe_dump(tiny_study(tmp_path)))
+    return file
 
 
 def steps_of(run: Path) -> list[int]:
@@ -27,27 +26,26 @@ def steps_of(run: Path) -> list[int]:
     return [record["step"] for record in records if "total" in record]
 
 
-def test_stopped_gone_on_with_and_shared_by_two_processes(study_file: Path, tmp_path: Path) -> None:
+def test_stopped_gone_on_with_and_shared_by_two_processes(forked: Forked, study_file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = (study_file, "--preset", "laptop", "--limit", 4, "--out", out)
-    stopped = start(*words)
+    words = ("study", study_file, "--preset", "laptop", "--limit", 4, "--out", out)
+    stopped = forked.start(*words)
     deadline = time.monotonic() + 240
-    while not list(out.glob("runs/*/checkpoints/last.ckpt")) and time.monotonic() < deadline and stopped.poll() is None:
+    while not list(out.glob("runs/*/checkpoints/last.ckpt")) and time.monotonic() < deadline:
         time.sleep(0.02)
-    stopped.send_signal(signal.SIGTERM)
-    said, _ = stopped.communicate(timeout=240)
-    assert stopped.returncode == 130, said
-    assert "the same command goes on" in said
+    os.kill(stopped.pid, signal.SIGTERM)
+    ended = stopped.wait()
+    assert ended.returncode == 130, ended.output
+    assert "the same command goes on" in ended.output
     assert (out / "index.html").is_file()
 
-    both = [start(*words) for _ in range(2)]
-    outputs = [each.communicate(timeout=240)[0] for each in both]
-    assert [each.returncode for each in both] == [0, 0], outputs
-    runs = [path for path in (out / "runs").iterdir() if path.is_dir() and not path.name.startswith(".")]
+    both = [each.wait() for each in [forked.start(*words), forked.start(*words)]]
+    assert [each.returncode for each in both] == [0, 0], both
+    runs = [path for path in (out / "runs").iterdir() if not path.name.startswith(".")]
     assert len(runs) == 2
     assert [steps_of(run) for run in runs] == [[1, 2, 3]] * 2  # each step once: nothing was done twice
-    begun = [line for output in outputs for line in output.splitlines() if line.endswith(" ...")]
-    assert len(begun) in (1, 2)  # the first run may have ended before it was stopped
+    begun = [line for each in both for line in each.output.splitlines() if line.endswith(" ...")]
+    assert len(begun) == 2  # neither was done when the study was stopped
     assert "2 of 2 runs are done" in (out / "index.html").read_text()
 
 
