@@ -15,7 +15,7 @@ from typing import Any
 
 from mpae.errors import MPAEError
 from mpae.studies.expand import PlannedRun, Request
-from mpae.studies.folder import StudyFolder
+from mpae.studies.folder import StudyFolder, taken
 from mpae.studies.pictures import has_pictures
 from mpae.studies.results import evaluation_of, is_trained, minutes_spent
 from mpae.studies.study import Study
@@ -75,13 +75,15 @@ class Conductor:
         if is_done(self.folder, task, planned.name):
             self.say(f"{place} {planned.title}: found in '{task.folder}'.")
             return "found"
-        if self.folder.is_taken(planned.name):
-            self.say(f"{place} {planned.title}: another process has it.")
-            return "elsewhere"
-        self.say(f"{place} {planned.title} ...")
-        task.write(self.folder.progress(planned.name, "task"))
-        code = self._start(planned.name, slot)
+        # This process claims the run until it ends; the process of the run has a lock too, for it may outlive this one.
+        with taken(self.folder.progress(planned.name, "claim")) as ours:
+            code = TAKEN
+            if ours and not self.folder.is_taken(planned.name):
+                self.say(f"{place} {planned.title} ...")
+                task.write(self.folder.progress(planned.name, "task"))
+                code = self._start(planned.name, slot)
         if code == TAKEN:
+            self.say(f"{place} {planned.title}: another process has it.")
             return "elsewhere"
         if code in INTERRUPTED:
             self.stopped = True

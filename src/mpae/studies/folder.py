@@ -83,11 +83,11 @@ class StudyFolder:
         return self.runs / name / "pictures"
 
     def progress(self, name: str, kind: str) -> Path:
-        """A file beside a run: task (what to do), log, lock, failed (why)."""
+        """A file beside a run: task (what to do), log, claim and lock (who has it), failed (why)."""
         return self.runs / ".progress" / f"{name}.{kind}"
 
     def is_taken(self, name: str) -> bool:
-        """Whether another process works on a run."""
+        """Whether a process works on a run."""
         with taken(self.progress(name, "lock")) as ours:
             return not ours
 
@@ -115,9 +115,9 @@ def taken(file: Path, patience: bool = False) -> Iterator[bool]:
     Args:
         patience: wait for a moment, for another process may only look whether the run is free.
     """
-    file.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(file, timeout=PATIENCE if patience else 0)
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
         yield False
