@@ -17,7 +17,7 @@ from tiny_study import tiny_study
 @pytest.fixture
 def study_file(tmp_path: Path) -> Path:
     file = tmp_path / "tiny.yaml"
-    file.write_text(yaml.safe_dump(tiny_study(tmp_path)))
+    file.write_text(yaml.safe_dump(tiny_study(tmp_path) | {"pictures": []}))
     return file
 
 
@@ -34,12 +34,12 @@ def test_stopped_gone_on_with_and_shared_by_two_processes(forked: Forked, study_
     while not list(out.glob("runs/*/checkpoints/last.ckpt")) and time.monotonic() < deadline:
         time.sleep(0.02)
     os.kill(stopped.pid, signal.SIGTERM)
-    ended = stopped.wait()
+    ended = stopped.wait(480)
     assert ended.returncode == 130, ended.output
     assert "the same command goes on" in ended.output
     assert (out / "index.html").is_file()
 
-    both = [each.wait() for each in [forked.start(*words), forked.start(*words)]]
+    both = [each.wait(480) for each in [forked.start(*words), forked.start(*words)]]
     assert [each.returncode for each in both] == [0, 0], both
     runs = [path for path in (out / "runs").iterdir() if not path.name.startswith(".")]
     assert len(runs) == 2
