@@ -23,6 +23,7 @@ from mpae.studies.task import wanted_evaluation
 STUDY = parse_study({
     "title": "Half <b> of it", "source": "Table 4", "conclusion": "All help.", "datasets": {"cub": [8]},
     "figures": ["nmi", "nme", "parts_per_image"],
+    "pictures": [{"title": "The same images", "show": "parts"}, {"title": "Kinds", "show": "categories"}],
     "rows": [{"name": "full model", "reference": True, "paper": {"cub": {8: {"nmi": 60.0, "nme": 5.0}}}},
              {"name": "without L_f", "settings": {"loss.foreground": 0},
               "paper": {"cub": {8: {"nmi": 10.0, "nme": 9.0}}}},
@@ -44,10 +45,11 @@ def pretend(folder: StudyFolder, planned: PlannedRun, nmi: float, request: Reque
         "weights": None, "nmi": nmi, "nme": 100 / nmi, "parts_per_image": 3.25, "images": 10})
     pictures = folder.pictures(planned.name)
     pictures.mkdir()
-    for show in ("image", "parts"):
+    shows = ("image", "parts", "categories")
+    for show in shows:
         draw_photo(len(show)).save(pictures / f"{show}-00.jpg")
-    listed = {show: [{"file": f"{show}-00.jpg", "caption": "a&b", "width": 96, "height": 80}]
-              for show in ("image", "parts")}
+    listed = {show: [{"file": f"{show}-00.jpg", "caption": "a&b" + "_long" * 20, "width": 96, "height": 80}] * 3
+              for show in shows}
     (pictures / "pictures.json").write_text(json.dumps(listed))
     return run
 
@@ -121,9 +123,9 @@ def test_the_page_says_everything_and_needs_nothing(folder: StudyFolder) -> None
     page = folder.page.read_text()
     for text in ("Half &lt;b&gt; of it", "Table 4 of the paper", "All help.", "6 of 8 runs are done", "61.0 ± 1.4",
                  "paper 60.00", "difference +1.0", "other way", "not here", "became nan &lt;i&gt;", "<polyline",
-                 "The same images for every row"):
+                 "The same images", "a&amp;b_long"):
         assert text in page
-    assert page.count("data:image/jpeg;base64,") == 4  # the image, and the parts of three rows
+    assert page.count("data:image/jpeg;base64,") == 3 * (4 + 3)  # images, and parts and kinds of three rows
     assert "<script" not in page
     assert "http://" not in page.replace("http://www.w3.org", "")
     assert "https://" not in page
