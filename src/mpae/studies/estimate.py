@@ -1,6 +1,7 @@
 """About how long a run takes on this machine: counted operations, divided by how fast it multiplies matrices.
 
-Rough, within a factor of two; where runs of the same dataset are there already, their pace is taken instead.
+Rough, within a factor of two or three, and as if nothing else ran here; where runs of the same dataset are there
+already, their pace is taken instead.
 """
 
 from __future__ import annotations
@@ -45,16 +46,20 @@ def estimate_hours(folder: StudyFolder, study: Study, request: Request, runs: Se
         images: how many images to train on and to evaluate each dataset has.
     """
     speed, paces = operations_per_second(), measured_paces(folder, runs)
-    costs = []
+    costs: list[Cost] = []
+    kept: set[tuple[str | int, ...]] = set()  # features of which images are in the cache by then
     for run in runs:
         count, test = images[run.config.data.dataset]
         steps = steps_of(run.config, count) if not is_fitted(run.row.method) else 0
         seconds = paces.get(run.group.dataset, training_operations(run.config) / speed) * steps
-        seconds += kept_features(run.config, count, steps) * backbone_of(run.config) / speed
+        seen = kept_features(run.config, count, steps)
+        seconds += 0 if (*features_of(run), run.seed) in kept else seen * backbone_of(run.config) / speed
         if run.config.training.max_minutes is not None and steps:
             seconds = min(seconds, 60 * run.config.training.max_minutes)
         looked_at = min(test, request.limit or test) + (CLUSTERED if is_fitted(run.row.method) else 0)
-        seconds += looked_at * backbone_of(run.config, request.image_size) / speed
+        seconds += 0 if features_of(run) in kept else looked_at * backbone_of(run.config, request.image_size) / speed
+        if keeps_features(run.config):
+            kept |= {features_of(run), (*features_of(run), run.seed)}
         task = make_task(folder, study, request, run)
         costs.append(Cost(steps, seconds / 3600, is_done(folder, task, run.name)))
     return costs
@@ -82,9 +87,17 @@ def measured_paces(folder: StudyFolder, runs: Sequence[PlannedRun]) -> dict[str,
 def kept_features(config: Config, images: int, steps: int) -> int:
     """Images that go through the backbone: each view once where features are kept, some shown again before others."""
     seen = steps * config.training.batch_size
+    return min(seen // config.cache.reuse, config.cache.views * images) if keeps_features(config) else seen
+
+
+def keeps_features(config: Config) -> bool:
     on_cpu = config.training.accelerator == "cpu" or not torch.cuda.is_available()
-    keeps = config.cache.enabled if config.cache.enabled is not None else on_cpu
-    return min(seen // config.cache.reuse, config.cache.views * images) if keeps else seen
+    return config.cache.enabled if config.cache.enabled is not None else on_cpu
+
+
+def features_of(run: PlannedRun) -> tuple[str | int, ...]:
+    """Runs that have these in common share the features of an evaluation; those of the same seed, of training too."""
+    return run.config.data.dataset, run.config.backbone.name
 
 
 def training_operations(config: Config) -> float:
@@ -134,12 +147,13 @@ def backbone_operations(name: str, size: int) -> float:
 
 
 def operations_per_second() -> float:
-    """Measured in a tenth of a second on the device that is used by default."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    matrix = torch.rand(1024, 1024, device=device)
+    """Measured in a tenth of a second on the device that is the default; the time of other processes does not count."""
+    on_gpu = torch.cuda.is_available()
+    now, threads = (time.perf_counter, 1) if on_gpu else (time.process_time, torch.get_num_threads())
+    matrix = torch.rand(1024, 1024, device="cuda" if on_gpu else "cpu")
     matrix @ matrix
-    start, done = time.perf_counter(), 0
-    while time.perf_counter() - start < 0.1:
+    start, done = now(), 0
+    while now() - start < 0.1 * threads:
         (matrix @ matrix)[0, 0].item()
         done += 1
-    return EFFICIENCY * done * 2 * 1024**3 / (time.perf_counter() - start)
+    return EFFICIENCY * done * 2 * 1024**3 * threads / (now() - start)
