@@ -6,6 +6,7 @@ import os
 import platform
 import statistics
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,7 @@ def run(quick: bool, only: str, tell: Callable[[str], None]) -> dict[str, Any]:
     measurements: dict[str, Callable[[Sizes], list[Row]]] = {
         "training": training_rows, "laptop preset": laptop_rows,
         f"prediction at {sizes.image_size} px": prediction_rows,
+        f"prediction at {2 * sizes.image_size} px": fine_prediction_rows,
         f"prediction at {sizes.large_mask} px": large_prediction_rows,
         "NMI and ARI": clustering_rows, "twice the images": growth_rows}
     chosen = [name for name in measurements if only in name]
@@ -79,6 +81,19 @@ def prediction_rows(sizes: Sizes) -> list[Row]:
                 share=share_of_peak(count, seconds["ours"], seconds["matmul"])),
             row(f"{what}, int8", at, ratio(seconds["plain"], seconds["int8"]), 2.0, seconds),
             memory_row(f"{what}, peak memory", at, None, build, sizes)]
+
+
+def fine_prediction_rows(sizes: Sizes) -> list[Row]:
+    """Images of twice the size, with the bundled backbone's architecture; four of them at once beside one."""
+    fine = replace(sizes, image_size=2 * sizes.image_size, many_parts=sizes.few_parts)
+    build = partial(cases.prediction, architecture=sizes.small, batch=4, mask_size=fine.image_size, sizes=fine)
+    works = {variant: build(variant) for variant in ("ours", "int8", "plain", "four at once", "int8, four at once")}
+    seconds = alternate(works, sizes.rounds)
+    what, at = f"prediction to masks of {fine.image_size} px", f"ViT-S/14, K = {fine.many_parts}, batch 4"
+    return [row(f"{what}, fp32", at, ratio(seconds["plain"], seconds["ours"]), None, seconds),
+            row(f"{what}, int8", at, ratio(seconds["plain"], seconds["int8"]), None, seconds),
+            row(f"{what}, fp32 before", at, ratio(seconds["plain"], seconds["four at once"]), None, seconds),
+            row(f"{what}, int8 before", at, ratio(seconds["plain"], seconds["int8, four at once"]), None, seconds)]
 
 
 def large_prediction_rows(sizes: Sizes) -> list[Row]:

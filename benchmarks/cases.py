@@ -120,7 +120,7 @@ def warm(backbone: FrozenViT, images: Tensor) -> CachedBackbone:
 
 
 def prediction(variant: str, architecture: str, batch: int, mask_size: int, sizes: Sizes) -> Work:
-    """Images to masks; the variants are "ours", "int8" and "plain"."""
+    """Images to masks; the variants are "ours", "int8", "plain", and ours with all images at once in the backbone."""
     torch.manual_seed(0)
     ours, plain = models(sizes.config("paper", sizes.many_parts), random_vit(architecture, sizes))
     ours, plain = ours.eval(), plain.eval()
@@ -128,9 +128,17 @@ def prediction(variant: str, architecture: str, batch: int, mask_size: int, size
     if variant == "plain":
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
         return lambda: plain.masks(images, (mask_size, mask_size))
-    if variant == "int8":
+    if variant.startswith("int8"):
         ours = quantised(ours)
     predictor = PartPredictor(ours)
+    if variant.endswith("four at once"):
+        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+
+        def all_at_once() -> object:
+            with torch.inference_mode():
+                return [segment(logits.numpy(), (mask_size, mask_size)) for logits in ours.describe(images).logits]
+
+        return all_at_once
     return lambda: [segment(logits, (mask_size, mask_size)) for logits in predictor.describe(pixels)[0]]
 
 

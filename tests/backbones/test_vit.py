@@ -7,7 +7,7 @@ import timm
 import torch
 
 from mpae.backbones import NAMED
-from mpae.backbones.vit import FrozenViT, fingerprint_of
+from mpae.backbones.vit import FrozenViT, at_once, fingerprint_of
 
 SMALL = {"embed_dim": 32, "depth": 2, "num_heads": 2}
 
@@ -104,3 +104,8 @@ def test_fingerprint_tells_weights_shapes_names_and_architecture_apart():
 def test_fingerprint_is_the_same_everywhere():
     weights = {"a": torch.arange(9.0).view(3, 3).t(), "b": torch.tensor(2, dtype=torch.int64)}
     assert fingerprint_of(weights, "vit") == "021554a95de5093527b58eaa4d9a85d7"
+
+
+@pytest.mark.parametrize(("size", "images"), [(112, 4), (224, 4), (322, 1), (448, 1), (1036, 1)])
+def test_large_images_go_in_fewer_at_once(size: int, images: int) -> None:
+    assert at_once(size) == images

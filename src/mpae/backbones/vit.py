@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 FEW = 4  # images that go through a ViT together on a CPU: what lies between its layers then stays in its caches
+PIXELS = FEW * 224**2  # of all of them; larger images go in fewer at once
 
 
 class FrozenViT(nn.Module):
@@ -61,6 +62,11 @@ class FrozenViT(nn.Module):
         normalised = (images - self.mean) / self.std  # (B, 3, H, W)
         return self.model.forward_intermediates(
             normalised, indices=1, norm=True, intermediates_only=True)[-1]  # (B, E, h, w)
+
+
+def at_once(size: int) -> int:
+    """How many square images go through a ViT together on a CPU: 4 of 224 px, one of 448 px."""
+    return min(FEW, max(1, PIXELS // size**2))
 
 
 def is_vit(model: Any) -> bool:

@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mpae.backbones.vit import FEW
+from mpae.backbones.vit import at_once
 from mpae.data.augment import make_view
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource, Picture
@@ -96,7 +96,7 @@ class PartPredictor:
     def describe(self, pixels: np.ndarray) -> Described:
         """What the model says of images (B, S, S, 3) uint8."""
         images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
-        few = FEW if self.device.type == "cpu" else len(images)
+        few = at_once(images.shape[-1]) if self.device.type == "cpu" else len(images)
         found = [self._describe(some) for some in images.split(few)]
         logits, descriptors, features = (torch.cat(each) for each in zip(*found, strict=True))
         return Described(_to_numpy(logits), _to_numpy(descriptors[:, :-1]), _to_numpy(features))
