@@ -21,6 +21,7 @@ from mpae.cli.evaluate import evaluate
 from mpae.cli.report import report
 from mpae.config import resolve
 from mpae.errors import MPAEError
+from mpae.model.hierarchy import Hierarchy
 from mpae.prediction.part_names import PartNames
 from mpae.run import Run
 
@@ -109,6 +110,7 @@ def test_a_run_that_was_pushed_loads_by_its_name(server: FolderHub, trained: Run
 
 def test_what_goes_up(server: FolderHub, trained: Run) -> None:
     PartNames(5).rename(3, "head").save(trained.folder)
+    Hierarchy(5, ((1, 2), (1, 3), (1, 4))).save(trained)
     hub.push(trained.folder, "ada/birds", licence="cc-by-4.0")
     commit = server.root / "ada" / "birds" / "v1"
     assert sorted(path.name for path in commit.iterdir()) == sorted(hub.FILES)
@@ -201,6 +203,7 @@ def test_links_out_of_the_repository_are_not_followed(
 
 def test_strange_files_are_left_on_the_hub(server: FolderHub, trained: Run) -> None:
     PartNames(5).rename(3, "head").save(trained.folder)
+    Hierarchy(5, ((1, 2), (1, 3), (1, 4))).save(trained)
     hub.push(trained.folder, "ada/birds")
     commit = server.root / "ada" / "birds" / "v1"
     (commit / "setup.py").write_text("raise SystemExit")

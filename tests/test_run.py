@@ -109,7 +109,8 @@ def test_clear_removes_what_is_ours_and_nothing_else(run: Run) -> None:
     run.log({"step": 1})
     run.note_skipped({"a": "b"})
     for path in (run.previews / "step-1.png", run.tensorboard / "events", run.report, run.folder / "my notes.txt",
-                 run.evaluation("cub", "test") / "figures.json", run.parts_file):
+                 run.evaluation("cub", "test") / "figures.json", run.parts_file,
+                 run.hierarchy_file):
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text("x")
     run.clear()

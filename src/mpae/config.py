@@ -71,8 +71,8 @@ class ModelSettings(Section):
 
     method: str = setting("mpae", "which system to train; an unknown name lists them, with what each learns from",
                           "--method")
-    num_parts: int = setting(8, "K, the number of parts; the background is not counted", "--parts",
-                             ge=1, le=1000)
+    num_parts: int = setting(8, "K, the number of parts, the background not counted; auto finds it, from 2 to 32",
+                             "--parts", ge=1, le=1000)
     dim: int = setting(256, "C, the width of descriptors and features", ge=8, le=8192)
     partformer_size: int | None = setting(None, "side in pixels of the image that PartFormer sees, where it is "
                                           "less than data.image_size", ge=1, le=4096)
@@ -137,6 +137,7 @@ class TrainingSettings(Section):
     group_size: int = setting(8, "G, images in which every part should appear once; 64 for many categories",
                               "--group-size", ge=1, le=65_536)
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
+    auto_parts: bool = setting(False, "find the number of parts first, from 2 to 32 (ours, not the paper's)")
     initial_parts: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
     held: int = setting(0, "images set aside, a tenth at most, to see how well hidden patches are restored and whether "

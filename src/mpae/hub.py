@@ -24,7 +24,7 @@ ADDRESS = re.compile(r"hf:/{1,2}([^@]+)(?:@(.+))?")  # a Path makes one slash of
 REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 CARD, PREVIEW = "README.md", "preview.png"
 # All that goes up or comes down.
-FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", "parts.yaml", PREVIEW, CARD)
+FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", "parts.yaml", "hierarchy.yaml", PREVIEW, CARD)
 
 MODEL_CARD = """---
 {front}---
@@ -149,7 +149,7 @@ def stage(run: Run, folder: Path, repo_id: str, licence: str | None = None, prev
                         "a run to share needs a backbone with a name (`mpae backbones` lists them).")
     (folder / "config.yaml").write_text(yaml.safe_dump(run.shared_content(), sort_keys=False), encoding="utf-8")
     (folder / "model.safetensors").write_bytes(run.weights_file.read_bytes())
-    for file in (run.metrics_file, run.parts_file):
+    for file in (run.metrics_file, run.parts_file, run.hierarchy_file):
         if file.is_file():
             (folder / file.name).write_bytes(file.read_bytes())
     previews = sorted(run.previews.glob("*.png")) if preview else []
@@ -191,7 +191,7 @@ def card_facts(run: Run, licence: str | None = None) -> dict[str, str]:
 
 def figures_table(run: Run) -> str:
     """A table of the evaluation to quote on each dataset and split."""
-    from mpae.evaluation.result import final_evaluations
+    from mpae.evaluation.result import final_evaluations, title_of
     from mpae.metrics.registry import HEADLINE
 
     records = final_evaluations(list(run.records()))
@@ -200,8 +200,7 @@ def figures_table(run: Run) -> str:
     if not titles:
         return ""
     rows = [["evaluated on", *titles.values()], ["---"] * (len(titles) + 1)]
-    rows += [[f"{record['evaluation']} {record.get('split', '')}".strip(), *(_digits(record, name) for name in titles)]
-             for record in records]
+    rows += [[title_of(record), *(_digits(record, name) for name in titles)] for record in records]
     return "\n## Figures\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 

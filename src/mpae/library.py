@@ -21,6 +21,7 @@ from mpae.devices import choose_device
 from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
 from mpae.hub import run_folder
+from mpae.model.hierarchy import joined_parts
 from mpae.model.load import load_model
 from mpae.prediction.part_names import PartNames
 from mpae.prediction.parts import Parts
@@ -32,14 +33,14 @@ from mpae.run import Run
 log = logging.getLogger("mpae")
 
 # What a pickle carries of the run folder; an imported model may have brought its backbone along.
-NEEDED = ("config.yaml", "model.safetensors", "backbone.safetensors")
+NEEDED = ("config.yaml", "model.safetensors", "backbone.safetensors", "hierarchy.yaml")
 
 
 class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the parts of things in images that nobody has labelled: a scikit-learn transformer.
 
     Args:
-        parts: int, K, the number of parts; the background is not counted.
+        parts: int, K, the number of parts, the background not counted; ``"auto"`` finds one from 2 to 32.
         preset: ``"laptop"`` or ``"paper"``; None is the one that suits this machine.
         out: path of the run folder that `fit` makes; None is a temporary one, which goes with this object.
         settings: dict, any of the settings that ``mpae settings`` lists, for example ``{"training.epochs": 20}``.
@@ -64,7 +65,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
     run_: Run
     model_: Any
 
-    def __init__(self, parts: int = 8, preset: str | None = None, out: str | os.PathLike[str] | None = None,
+    def __init__(self, parts: int | str = 8, preset: str | None = None, out: str | os.PathLike[str] | None = None,
                  settings: Mapping[str, Any] | None = None, device: str = "auto"):
         # scikit-learn copies estimators by these five, so they are kept as they are.
         self.parts, self.preset, self.out, self.settings, self.device = parts, preset, out, settings, device
@@ -104,8 +105,8 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_one_image(images) and not is_folder:
             raise MPAEError("Training needs at least 2 images and one was given; pass a folder, or a list of images.")
         where = {} if self.device == "auto" else {"training.accelerator": self.device}
-        chosen: dict[str, Any] = {**(self.settings or {}), **where, "model.num_parts": self.parts,
-                                  "data.dataset": "folder",
+        number = {"training.auto_parts": True} if self.parts == "auto" else {"model.num_parts": self.parts}
+        chosen: dict[str, Any] = {**(self.settings or {}), **where, **number, "data.dataset": "folder",
                                   "data.root": os.fspath(images) if is_folder else None}  # type: ignore[arg-type]
         begin = Run.open(run_folder(begin_with)) if begin_with is not None else None
         if begin is not None:
@@ -174,12 +175,13 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @overload  # a path and an array can be iterated over too, so the first that fits counts
     def predict(self, images: ImageLike, probabilities: bool = False,  # type: ignore[overload-overlap]
-                flip: bool = False) -> Parts: ...
+                flip: bool = False, parts: int | None = None) -> Parts: ...
     @overload
     def predict(self, images: Iterable[ImageLike], probabilities: bool = False,
-                flip: bool = False) -> list[Parts]: ...
+                flip: bool = False, parts: int | None = None) -> list[Parts]: ...
 
-    def predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Parts | list[Parts]:
+    def predict(self, images: Any, probabilities: bool = False, flip: bool = False,
+                parts: int | None = None) -> Parts | list[Parts]:
         """The parts of an image at its own size; a list of them for a folder or several images.
 
         Args:
@@ -187,6 +189,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
                 these, or a folder.
             probabilities: bool, also give the probability of each part for every pixel, ``(K+1, H, W)``.
             flip: bool, average over the image and its mirror image, which takes twice the time.
+            parts: int, join the parts of the run to so many, those that touch most first.
         Returns:
             `mpae.prediction.parts.Parts` for one image, a list of them for several, in their order: ``name``,
             ``mask`` (H, W) uint8, ``present`` (a list of `Part`: index, name, area, share, centre, box, confidence),
@@ -202,7 +205,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> [parts.size for parts in model.predict([photo, "photos/heron.jpg"])]
         [(60, 40), (96, 80)]
         """
-        found = self._predict(images, probabilities, flip)
+        found = self._predict(images, probabilities, flip, parts)
         return next(found) if is_one_image(images) else list(found)
 
     def transform(self, images: Any) -> np.ndarray:
@@ -253,10 +256,12 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     # -- inside
 
-    def _predict(self, images: Any, probabilities: bool = False, flip: bool = False) -> Iterator[Parts]:
+    def _predict(self, images: Any, probabilities: bool = False, flip: bool = False,
+                 parts: int | None = None) -> Iterator[Parts]:
         self._check_fitted()
         names = PartNames.load(self.run_.folder, self.model_.num_parts)
-        predictor = PartPredictor(self.model_, flip=flip, names=names)
+        part_of = joined_parts(self.run_, self.model_, parts, _no_hierarchy, self.model_.mean.device)
+        predictor = PartPredictor(self.model_, flip=flip, names=names, part_of=part_of)
         return predictor.predict(iterate_pictures(images), with_probabilities=probabilities)
 
     def _use(self, run: Run) -> PartDiscovery:
@@ -336,12 +341,17 @@ def copy_run(run: Run, folder: Path) -> None:
     """Copy what this package writes into a run folder, and nothing else that lies there."""
     folder.mkdir(parents=True)
     for file in (run.config_file, run.weights_file, run.backbone_file, run.metrics_file, run.skipped_file,
-                 run.parts_file):
+                 run.parts_file, run.hierarchy_file):
         if file.is_file():
             shutil.copy(file, folder / file.name)
     for inner in (run.checkpoint_file.parent, run.previews):
         if inner.is_dir():
             shutil.copytree(inner, folder / inner.name)
+
+
+def _no_hierarchy() -> InMemoryImages:
+    raise MPAEError("This run does not know yet how its parts join; `mpae predict RUN IMAGES --parts N` looks for it, "
+                    "once.")
 
 
 @dataclass(frozen=True)
@@ -368,7 +378,7 @@ def search_predictions(predictions: str | os.PathLike[str], photo: Any, part: st
     if (model is not None or run) and Run(folder).weights_digest() != found.settings["run"].removesuffix("-int8"):
         raise MPAEError(f"'{predictions}' holds the predictions of another run than '{folder}'; give the run that "
                         "made them.")
-    named = PartNames.load(folder, found.num_parts).find(part)
+    named = found.part_names(folder).find(part)
     index = PartIndex(found.features(), found.table.present)
     columns = [member - 1 for member in named.members]
     name = Path(photo).as_posix() if isinstance(photo, (str, os.PathLike)) else None
@@ -379,7 +389,8 @@ def search_predictions(predictions: str | os.PathLike[str], photo: Any, part: st
     else:
         if model is None and not Run(folder).exists():
             raise MPAEError(f"The run of '{predictions}' is not at '{folder}' any more; give it with --run RUN.")
-        row, parts = None, (model or PartDiscovery.load(folder)).predict(photo)
+        row, parts = None, (model or PartDiscovery.load(folder)).predict(
+                photo, parts=found.num_parts if found.settings.get("part_of") else None)
         present = [each for each in parts.present if each.index in named.members]
         if not present or parts.features is None:
             raise MPAEError(f"'{parts.name}' does not show the part '{named.name}'; it shows: "

@@ -9,6 +9,7 @@ RUN/
   previews/              image | parts | restoration, as training went on
   skipped.txt            images that could not be read, and why
   parts.yaml             what people said of the parts
+  hierarchy.yaml         how the parts join to fewer
   evaluations/           for each dataset and split: figures, one row an image, parts against annotated parts
   report/index.html
 """
@@ -51,6 +52,7 @@ class Run:
         self.tensorboard = self.folder / "tensorboard"
         self.evaluations = self.folder / "evaluations"
         self.parts_file = self.folder / "parts.yaml"
+        self.hierarchy_file = self.folder / "hierarchy.yaml"
         self.report = self.folder / "report" / "index.html"
 
     def __str__(self) -> str:
@@ -118,13 +120,17 @@ class Run:
     def config(self) -> Config:
         return config.from_run(self.content()["settings"], str(self.config_file))
 
-    def evaluation(self, dataset: str, split: str, image_size: int | None = None) -> Path:
+    def evaluation(self, dataset: str, split: str, image_size: int | None = None, outline: str = "patch",
+                   joined: int | None = None) -> Path:
         """The folder of the last evaluation on a split: figures.json, images.csv, contingency.png.
 
-        One with images of another size than in training has a folder of its own.
+        One with images of another size than in training, with other outlines than those of patches or with parts
+        joined to fewer has a folder of its own.
         """
         other = image_size is not None and image_size != self.config().data.image_size
-        return self.evaluations / (f"{dataset}-{split}-{image_size}" if other else f"{dataset}-{split}")
+        words = [dataset, split, *([str(image_size)] if other else []), *([outline] if outline != "patch" else []),
+                 *([f"{joined}-parts"] if joined else [])]
+        return self.evaluations / "-".join(words)
 
     def clear(self) -> None:
         """Remove what this package writes, and nothing else that lies in the folder."""
@@ -133,7 +139,7 @@ class Run:
                      self.report.parent):
             shutil.rmtree(path, ignore_errors=True)
         for path in (self.weights_file, self.backbone_file, self.metrics_file, self.skipped_file, self.parts_file,
-                     self.config_file):
+                     self.hierarchy_file, self.config_file):
             path.unlink(missing_ok=True)  # config.yaml last: until then it is a run folder, whoever is killed here
 
     def sweep(self) -> None:

@@ -93,6 +93,19 @@ def test_evaluate_and_predict_with_larger_images(run: Run, mpae: Command, galler
     assert json.loads((out / "predictions.json").read_text())["settings"]["image_size"] == 96
 
 
+def test_evaluate_with_outlines_of_pixels(run: Run, mpae: Command, tmp_path: Path) -> None:
+    write_cub(tmp_path / "data")
+    at = ["evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--workers", "0", "--outline"]
+    done = mpae(*at, "pixel")
+    assert done.returncode == 0, done.stderr
+    assert "pixel outlines" in " ".join(done.stdout.split())
+    figures = json.loads((run.folder / "evaluations" / "cub-test-pixel" / "figures.json").read_text())
+    assert figures["outline"] == "pixel"
+    wrong = mpae(*at, "fine")
+    assert wrong.returncode == 2
+    assert "Unknown outline 'fine'" in wrong.stderr
+
+
 def test_evaluate_says_what_is_missing(run: Run, mpae: Command, tmp_path: Path) -> None:
     write_cub(tmp_path / "data")
     (tmp_path / "data" / "parts" / "part_locs.txt").unlink()
@@ -104,7 +117,31 @@ def test_evaluate_says_what_is_missing(run: Run, mpae: Command, tmp_path: Path) 
     assert (run.metrics_file.read_bytes() if run.metrics_file.exists() else b"") == before
     wrong = mpae("evaluate", run, "--dataset", "synthetic", "--parts", "7")
     assert wrong.returncode == 2
-    assert "was trained with 3 parts, not 7" in wrong.stderr
+    assert "has 3 parts, which cannot become 7; ask for 2 to 3" in wrong.stderr
+
+
+def test_parts_join_to_fewer(run: Run, mpae: Command, gallery: Path, tmp_path: Path) -> None:
+    """Every part lies in one of the joined ones, in masks, tables and figures; the run keeps how."""
+    for out, parts in (("three", ()), ("two", ("--parts", "2"))):
+        done = mpae("predict", run, gallery, "--out", tmp_path / out, "--workers", "0", "--write", "masks,parts,coco",
+                    *parts)
+        assert done.returncode == 0, done.stderr
+    part_of = json.loads((tmp_path / "two" / "predictions.json").read_text())["settings"]["part_of"]
+    assert sorted(set(part_of)) == [0, 1]
+    assert run.hierarchy_file.is_file()
+    table = np.array([0, *(part + 1 for part in part_of)])
+    for mask in (tmp_path / "three" / "masks").rglob("*.png"):
+        joined = tmp_path / "two" / mask.relative_to(tmp_path / "three")
+        assert np.array_equal(table[np.asarray(Image.open(mask))], np.asarray(Image.open(joined)))
+    categories = json.loads((tmp_path / "two" / "coco.json").read_text())["categories"]
+    assert [each["name"] for each in categories] == ["part-01", "part-02"]
+    write_cub(tmp_path / "data")
+    done = mpae("evaluate", run, "--dataset", "cub", "--root", tmp_path / "data", "--workers", "0", "--no-nme",
+                "--parts", "2")
+    assert done.returncode == 0, done.stderr
+    assert "K = 2 joined from 3" in " ".join(done.stdout.split())
+    figures = json.loads((run.evaluations / "cub-test-2-parts" / "figures.json").read_text())
+    assert (figures["num_parts"], figures["joined_from"], len(figures["part_frequency"])) == (2, 3, 2)
 
 
 def test_predict_writes_files_that_others_read(run: Run, mpae: Command, gallery: Path, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_leaves_the_run_folder_of_the_design(trained: Path) -> None:
     events = {name for name in files_in(run) if name.startswith("tensorboard/")}
     assert len(events) >= 1
     assert files_in(run) - events == {
-        "config.yaml", "model.safetensors", "checkpoints/last.ckpt", "metrics.jsonl", "skipped.txt",
+        "config.yaml", "model.safetensors", "checkpoints/last.ckpt", "metrics.jsonl", "skipped.txt", "hierarchy.yaml",
         "previews/step-000000.png", "previews/step-000008.png"}  # at the start and at the end
     assert (run / "skipped.txt").read_text().startswith("torn.jpg\t")
     content = yaml.safe_load((run / "config.yaml").read_text())

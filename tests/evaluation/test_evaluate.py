@@ -19,8 +19,11 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from mpae.data.source import Annotation, Picture, UnreadableImage
 from mpae.errors import MPAEError
 from mpae.evaluation.evaluate import evaluate
+from mpae.metrics.foreground import foreground_iou
 from mpae.metrics.metric import EvaluationMetric, FoundParts, Task
 from mpae.metrics.registry import FIGURES, EvaluationFigure
+from mpae.model.protocol import PartMaps
+from mpae.prediction.predictor import PartPredictor
 
 PARTS = 3  # their colours are 60, 120 and 180; the background's is 240
 LEVELS = np.array([60, 120, 180, 240], dtype=np.uint8)
@@ -190,6 +193,46 @@ def test_batches_and_workers_do_not_matter(source):
         assert many.figures[name] == (None if value is None else pytest.approx(value, rel=1e-6)), name
     assert np.array_equal(many.contingency.table, one.contingency.table)
     assert [row["name"] for row in many.rows] == source.names
+
+
+class Coarse(Oracle):
+    """The oracle on a grid of 16 patches: its outlines miss the edges."""
+
+    def part_logits(self, images: torch.Tensor) -> torch.Tensor:
+        return F.avg_pool2d(super().part_logits(images), 4).clamp_min(-20)
+
+    def describe(self, images: torch.Tensor) -> PartMaps:
+        return PartMaps(self.part_logits(images), torch.zeros(len(images), PARTS + 1, 1))
+
+
+def test_outlines_of_pixels_are_those_of_the_predicted_masks():
+    source = FiguresWithKeypoints(11)
+    patch, pixel = (evaluate(Coarse(), source, fit_source=source, outline=outline) for outline in ("patch", "pixel"))
+    assert pixel.figures["foreground_iou"] > patch.figures["foreground_iou"] + 2
+    assert pixel.figures["nme"] != patch.figures["nme"]
+    assert pixel.figures["nmi"] > 90
+    for row, parts in zip(pixel.rows, PartPredictor(Coarse(), outline="pixel").predict(source), strict=True):
+        truth = source.annotation(row["number"]).foreground
+        iou = foreground_iou(torch.from_numpy(parts.mask > 0), torch.from_numpy(truth))
+        assert row["foreground_iou"] == pytest.approx(100 * iou)
+    some = evaluate(Coarse(), source, fit_source=source, outline="pixel", batch_size=3, workers=1)
+    assert some.figures == pixel.figures
+
+
+def test_joined_parts_are_counted_as_one():
+    source = FiguresWithKeypoints(6)
+    every, two = (evaluate(Coarse(), source, fit_source=source, part_of=part_of) for part_of in (None, [0, 1, 0]))
+    table = every.contingency.table
+    expected = np.stack([table[:, 0] + table[:, 2], table[:, 1], table[:, 3]], axis=1)
+    assert np.array_equal(two.contingency.table, expected)
+    assert two.figures["foreground_iou"] == every.figures["foreground_iou"]
+    assert two.figures["nme"] > every.figures["nme"]
+    assert len(two.frequency) == 2
+
+
+def test_an_unknown_outline_is_a_plain_error():
+    with pytest.raises(MPAEError, match="Unknown outline 'fine'; choose one of: patch, pixel"):
+        evaluate(Oracle(), Figures(3), outline="fine")
 
 
 def test_unreadable_images_are_skipped_and_named():

@@ -131,3 +131,18 @@ def test_a_large_mask_needs_little_more_than_itself():
     finally:
         tracemalloc.stop()
     assert mask.nbytes < peak < mask.nbytes + 20e6  # all logits at this size are 900 MB
+
+
+@pytest.mark.parametrize("scale", [1.0, 20.0])
+def test_joined_parts_are_the_union_of_their_members(scale):
+    logits, size, part_of = scale * np.random.default_rng(3).standard_normal((6, 5, 7)), (150, 200), [0, 1, 0, 2, 1]
+    every, (mask, present) = segment(logits, size)[0], segment(logits, size, part_of)
+    assert np.array_equal(mask, np.array([0, 1, 2, 1, 3, 2], dtype=np.uint8)[every])
+    maps = probabilities(logits, size, part_of)
+    single = probabilities(logits, size)
+    assert maps[0] == pytest.approx(single[0] + single[2], abs=1e-6)
+    assert maps[3] == pytest.approx(single[5], abs=1e-6)
+    for part in present:
+        inside = mask == part.index
+        assert part.area == inside.sum()
+        assert part.confidence == pytest.approx(maps[part.index - 1][inside].mean(), abs=1e-4)

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from mpae.baselines import BASELINES, find_method
 from mpae.cli.console import messages, results
-from mpae.cli.flags import RUN_HELP, BatchSize, Device, ImageSize, Quiet, Workers
+from mpae.cli.flags import RUN_HELP, BatchSize, Device, ImageSize, Outline, Quiet, Workers
 from mpae.cli.progress import busy, image_progress
 from mpae.errors import MPAEError
 
@@ -33,8 +33,10 @@ def evaluate(
     nme_images: Annotated[int | None, typer.Option("--nme-images", min=1, help="fit that regression on so many "
                           "training images, spread over the split, instead of all")] = None,
     image_size: ImageSize = None,
+    outline: Outline = "patch",
     baseline: Annotated[str | None, typer.Option(help=f"instead of a run: {', '.join(BASELINES)}")] = None,
-    parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline")] = None,
+    parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline; of a run, to how many its "
+                                              "parts are joined")] = None,
     device: Device = "auto",
     batch_size: BatchSize = 32,
     workers: Workers = 2,
@@ -46,10 +48,13 @@ def evaluate(
     console, out = messages(quiet), results()
     with busy(console, "load torch"):
         from mpae import hub
-        from mpae.data.catalogue import find_dataset, open_annotated
+        from mpae.data.catalogue import find_dataset, open_annotated, open_images
         from mpae.devices import choose_device
         from mpae.distributed import process_group
         from mpae.evaluation import evaluate, result, systems
+        from mpae.model.hierarchy import joined_parts
+        from mpae.model.load import load_model
+        from mpae.prediction.outline import checked_outline
         from mpae.prediction.part_names import PartNames
         from mpae.run import Run
 
@@ -58,6 +63,7 @@ def evaluate(
                         f"{', '.join(BASELINES)}.")
     if nme_images and not nme:
         raise MPAEError("--nme-images says how the NME is made, and --no-nme that none is; leave out one of them.")
+    checked_outline(outline)
     where = choose_device(device)
     run = Run.open(hub.run_folder(run_folder)) if run_folder else None
     settings = systems.data_settings(run, dataset, root_folder, image_size)
@@ -67,27 +73,34 @@ def evaluate(
     with process_group() as first:
         console = console if first else Console(quiet=True)
         with busy(console, "load the model"):
-            loaded = systems.run_model(run, parts, image_size) if run else None
+            loaded = load_model(run.folder, image_size) if run else None
         with image_progress(console) as progress:
             model = loaded or systems.baseline_model(str(baseline), parts, settings, workers, progress)
             if cache:
                 model.backbone = systems.keep_features(model.backbone)
+            part_of = run and joined_parts(run, model.to(where), parts, lambda: open_images(settings, "train"), where,
+                                           progress)
             found = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
-                                      limit=limit, fit_limit=nme_images or limit, device=where, progress=progress)
+                                      limit=limit, fit_limit=nme_images or limit, outline=outline, part_of=part_of,
+                                      device=where, progress=progress)
     if not first:
         return
     if run:
-        found = found.with_names(PartNames.load(run.folder, model.num_parts).labels())
+        names = PartNames.load(run.folder, model.num_parts)
+        found = found.with_names((names.gathered(part_of) if part_of else names).labels())
+    num_parts = max(part_of) + 1 if part_of else model.num_parts
     system = BASELINES[str(baseline)] if run is None else find_method(run.config().model.method)
-    title = (f"{run_folder or baseline} on {dataset}, {split} split, K = {model.num_parts}; {system.name}, "
-             f"{system.supervision}")
-    out.print(figures_table(found, title, dataset, model.num_parts))
+    title = (f"{run_folder or baseline} on {dataset}, {split} split, K = {num_parts}"
+             + (f" joined from {model.num_parts}" if part_of else "")
+             + f", {outline} outlines; {system.name}, {system.supervision}")
+    out.print(figures_table(found, title, dataset, num_parts))
     share = 100 * found.model_seconds / found.seconds
     out.print(f"{found.seconds:.0f} s, {share:.0f} % of them in the model; {len(found.skipped)} images skipped.",
               highlight=False)
     record = {"evaluation": dataset, "split": split, "system": system.name,
-              "supervision": system.supervision, "num_parts": model.num_parts,
-              "image_size": model.image_size, "limit": limit, "nme_images": nme_images,
+              "supervision": system.supervision, "num_parts": num_parts,
+              "image_size": model.image_size, "outline": outline, "limit": limit, "nme_images": nme_images,
+              "joined_from": model.num_parts if part_of else None,
               "weights": run.weights_digest() if run else None}
     if json_file is not None:
         result.write_figures(json_file, record, found)

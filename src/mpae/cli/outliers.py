@@ -18,13 +18,12 @@ def outliers(
 ) -> None:
     """What looks wrong: score in standard deviations, part, reason and photo, the strangest first."""
     from mpae.prediction.outliers import find_outliers, unusualness
-    from mpae.prediction.part_names import PartNames
     from mpae.prediction.search import PartIndex
     from mpae.prediction.table import Predictions
 
     messages(quiet)
     found = Predictions(predictions)
-    names = PartNames.load(Path(found.run_folder), found.num_parts)
+    names = found.part_names(Path(found.run_folder))
     index = PartIndex(found.features(), found.table.present)
     listed = find_outliers(unusualness(index), found.table.present, [part.members for part in names.shown()])
     width = max((len(part.name) for part in names.parts()), default=0)

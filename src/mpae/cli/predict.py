@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import BatchSize, Device, ImageSize, Overwrite, Quiet, RunFolder, Workers
+from mpae.cli.flags import BatchSize, Device, ImageSize, Outline, Overwrite, Quiet, RunFolder, Workers
 from mpae.cli.progress import busy, image_progress
 from mpae.errors import MPAEError
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS
@@ -22,8 +22,8 @@ def predict(
     write: Annotated[str, typer.Option(help=f"what to write: {', '.join(OUTPUTS)}")] = ",".join(DEFAULT_OUTPUTS),
     image_size: ImageSize = None,
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
-    outline: Annotated[str, typer.Option(help="of masks: patch, the grid of patches, or pixel, the edges in the "
-                                         "photo; about 0.1 s per photo")] = "patch",
+    outline: Outline = "patch",
+    parts: Annotated[int | None, typer.Option(min=1, max=1000, help="join the run's parts to so many")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
     device: Device = "auto",
     batch_size: BatchSize = 16,
@@ -36,6 +36,7 @@ def predict(
     from mpae.devices import choose_device
     from mpae.distributed import process_group
     from mpae.hub import run_folder
+    from mpae.model.hierarchy import joined_parts
     from mpae.model.load import load_model
     from mpae.prediction.part_names import PartNames
     from mpae.prediction.predictor import predict_folder
@@ -57,10 +58,11 @@ def predict(
         model = quantised(model)
     digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
     with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
+        part_of = joined_parts(Run(folder), model.to(where), parts, lambda: source, where, progress)
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
                               run_folder=str(folder.resolve()), names=PartNames.load(folder, model.num_parts),
                               write=[kind.strip() for kind in write.split(",") if kind.strip()], flip=flip,
-                              outline=outline, device=where, batch_size=batch_size, workers=workers,
+                              outline=outline, part_of=part_of, device=where, batch_size=batch_size, workers=workers,
                               overwrite=overwrite, progress=progress)
     if not done.images:
         reason = done.skipped[0][1] if done.skipped else "none found"

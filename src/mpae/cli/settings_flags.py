@@ -12,6 +12,8 @@ import typer
 
 from mpae.config import PRESETS, Config, all_settings
 
+AUTO, PARTS, AUTO_PARTS = "auto", "model.num_parts", "training.auto_parts"
+
 
 def with_settings(sections: Iterable[str] = tuple(Config.model_fields)) -> Callable[[Callable], Callable]:
     """Give a verb one flag for each setting that has one; the verb receives those that were used as `settings`."""
@@ -28,6 +30,8 @@ def with_settings(sections: Iterable[str] = tuple(Config.model_fields)) -> Calla
         @functools.wraps(verb)
         def wrapper(**values: Any) -> Any:
             values_of = {flags[key]: values.pop(key) for key in flags}
+            if values_of.get(PARTS) == AUTO:
+                values_of |= {PARTS: None, AUTO_PARTS: True}
             return verb(**values, settings={name: value for name, value in values_of.items() if value is not None})
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + made
@@ -42,9 +46,18 @@ def with_settings(sections: Iterable[str] = tuple(Config.model_fields)) -> Calla
 def _annotation(name: str, field: Any) -> Any:
     flag = field.json_schema_extra["flag"]
     default = default_text(name, field.default)
+    words = {"parser": parts_or_auto, "metavar": f"INTEGER|{AUTO}"} if name == PARTS else {}
     option = typer.Option(flag, help=f"{field.description} ({name})", show_default=default,
-                          rich_help_panel=f"Settings: {name.partition('.')[0]}")
+                          rich_help_panel=f"Settings: {name.partition('.')[0]}", **words)
     return Annotated[Optional[plain_type(field.annotation)], option]  # noqa: UP045  built at run time
+
+
+def parts_or_auto(text: str) -> int | str:
+    """The one flag that is a number or a word; the word sets another setting."""
+    try:
+        return text if text == AUTO else int(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is not a valid integer, nor {AUTO}.") from None
 
 
 def default_text(name: str, default: Any) -> str | bool:

@@ -3,16 +3,22 @@
 The whole image is squashed to the model's input; logits are interpolated to 128 x 128 pixels and the largest
 is the label. Part masks are compared there pixel by pixel; where a dataset has keypoints only, each visible
 one is a sample and its label is the one of the pixel it falls on. `metrics/registry.py` lists the figures.
+
+That is with outlines of patches. With `outline="pixel"` the logits are first refined as prediction does it: all figures
+are then of the masks that `mpae predict --outline pixel` writes, and not the paper's protocol.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import Tensor
 
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
@@ -20,6 +26,7 @@ from mpae.data.source import AnnotatedSource
 from mpae.data.sources.subsets import spread
 from mpae.devices import place_on
 from mpae.distributed import gather_items, rank_and_size
+from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
 from mpae.evaluation.result import Evaluation
 from mpae.metrics.clustering import LabelAgreement
@@ -28,13 +35,17 @@ from mpae.metrics.presence import PartPresence
 from mpae.metrics.registry import FIGURES, make_metrics, metric_classes
 from mpae.model.protocol import PartModel
 from mpae.prediction.masks import interpolation_axis
+from mpae.prediction.outline import checked_outline, refine
+
+REFINED = 8  # images with refined outlines at once: their logits are large
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
 
 
 def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: AnnotatedSource | None = None,
              batch_size: int = 32, workers: int = 0, limit: int | None = None, fit_limit: int | None = None,
-             device: torch.device | str | None = None, progress: Progress | None = None) -> Evaluation:
+             outline: str = "patch", part_of: Sequence[int] | None = None, device: torch.device | str | None = None,
+             progress: Progress | None = None) -> Evaluation:
     """Every figure that the annotation of `source` allows.
 
     Args:
@@ -42,22 +53,26 @@ def evaluate(model: PartModel, source: AnnotatedSource, *, fit_source: Annotated
         workers: processes that read and decode ahead of the model.
         limit: take this many images, at even distances.
         fit_limit: take this many of `fit_source`.
+        outline: "patch" or "pixel", as for prediction.
+        part_of: (K,), the part of fewer that each of the model's is counted as; `Hierarchy.part_of` gives it.
         device: where the model is moved and runs; where it is, if not given.
         progress: called with "evaluate" or "fit keypoints", images done and images in all.
 
     Where torch.distributed runs, each process takes its share of the images and all return the same figures.
     """
     start = time.perf_counter()
-    reader = _Reader(model, batch_size, workers, place_on(model, device), progress or _silent)
-    metrics = make_metrics(Task(model.num_parts, source.keypoint_names, source.part_names, source.has_foreground))
+    reader = _Reader(model, batch_size, workers, checked_outline(outline), part_of, place_on(model, device),
+                     progress or _silent)
+    num_parts = model.num_parts if part_of is None else max(part_of) + 1
+    metrics = make_metrics(Task(num_parts, source.keypoint_names, source.part_names, source.has_foreground))
     images: list[tuple[int, str, int, int]] = []
 
-    def count(batch: Batch, found: FoundParts) -> None:
-        images.extend((sample.index, sample.name, *sample.size) for sample in batch.samples)
+    def count(found: FoundParts) -> None:
+        images.extend((sample.index, sample.name, *sample.size) for sample in found.samples)
         for metric in metrics.values():
             metric.update(found)
 
-    def fit(batch: Batch, found: FoundParts) -> None:
+    def fit(found: FoundParts) -> None:
         for metric in metrics.values():
             metric.fit(found)
 
@@ -87,36 +102,57 @@ class _Reader:
     model: PartModel
     batch_size: int
     workers: int
+    outline: str
+    part_of: Sequence[int] | None
     device: torch.device
     progress: Progress
     model_seconds: float = 0.0
 
     @torch.inference_mode()
     def read(self, task: str, source: AnnotatedSource, limit: int | None,
-             use: Callable[[Batch, FoundParts], None]) -> list[tuple[str, str]]:
-        """Give each batch, and what the model finds in it, to `use`; returns name and reason of all processes'
-        unreadable images."""
+             use: Callable[[FoundParts], None]) -> list[tuple[str, str]]:
+        """Give what the model finds in each batch to `use`; returns name and reason of all processes' unreadable
+        images."""
         rank, processes = rank_and_size()
         indices = spread(len(source), limit)[rank::processes]
         skipped: list[tuple[int, str]] = []
         done = 0
         self.progress(task, 0, len(indices))
-        reader = PictureReader(source, self.model.image_size, label_size=LABEL_SIZE)
+        reader = PictureReader(source, self.model.image_size, label_size=LABEL_SIZE,
+                               shown_size=viewing_size if self.outline == "pixel" else None)
         for batch in read_batches(reader, in_batches(indices, self.batch_size), self.workers):
             skipped += [(each.index, each.reason) for each in batch.unreadable]
             if batch.samples:
-                use(batch, self._find(batch))
+                for found in self._find(batch):
+                    use(found)
             done += len(batch)
             self.progress(task, done, len(indices))
         return [(source.names[index], reason) for index, reason in sorted(gather_items(skipped))]
 
-    def _find(self, batch: Batch) -> FoundParts:
+    def _find(self, batch: Batch) -> Iterator[FoundParts]:
         start = time.perf_counter()
         inputs = batch.images.to(self.device).float().div_(255)  # (B, 3, S, S)
         logits = self.model.part_logits(inputs).float().cpu()  # (B, K+1, h, w)
         self.model_seconds += time.perf_counter() - start
-        samples: list[Sample] = batch.samples
-        return FoundParts(samples, logits, lambda place: foreground_mask(logits[place], samples[place].size))
+        if self.outline == "patch":
+            yield found_parts(batch.samples, list(logits), self.part_of)
+            return
+        with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+            for place in range(0, len(logits), REFINED):
+                samples = batch.samples[place : place + REFINED]
+                fine = list(pool.map(refined, samples, logits[place : place + REFINED]))
+                yield found_parts(samples, fine, self.part_of)
+
+
+def found_parts(samples: Sequence[Sample], logits: Sequence[Tensor], part_of: Sequence[int] | None) -> FoundParts:
+    """Of images whose foreground is that of the masks that prediction writes from these logits (K+1, h, w)."""
+    return FoundParts(samples, logits, lambda place: foreground_mask(logits[place], samples[place].size), part_of)
+
+
+def refined(sample: Sample, logits: Tensor) -> Tensor:
+    """As prediction refines them: (K+1, h, w) -> (K+1, H', W')."""
+    assert sample.shown is not None  # the reader was asked for it
+    return torch.from_numpy(refine(logits.numpy(), Image.fromarray(sample.shown), sample.size))
 
 
 def foreground_mask(logits: Tensor, size: tuple[int, int]) -> Tensor:

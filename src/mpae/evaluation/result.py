@@ -62,7 +62,8 @@ def write_figures(file: Path, record: dict[str, Any], result: Evaluation) -> Non
 
 def keep_evaluation(run: Run, record: dict[str, Any], result: Evaluation) -> Path:
     """The figures go to metrics.jsonl; all there is to know goes to evaluations/NAME-SPLIT, which is returned."""
-    folder = run.evaluation(record["evaluation"], record["split"], record["image_size"])
+    folder = run.evaluation(record["evaluation"], record["split"], record["image_size"], record["outline"],
+                            record["num_parts"] if record.get("joined_from") else None)
     result.write_rows(folder / "images.csv")
     write_figures(folder / "figures.json", record, result)
     write_skipped(folder / "skipped.txt", result.skipped)
@@ -74,14 +75,23 @@ def keep_evaluation(run: Run, record: dict[str, Any], result: Evaluation) -> Pat
 
 
 def final_evaluations(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """For each dataset and split the one evaluation to quote: of the last weights, on most images, of most pixels."""
-    groups: dict[tuple[str, str | None], list[dict[str, Any]]] = {}
-    for record in records:
-        if "evaluation" in record:
-            groups.setdefault((record["evaluation"], record.get("split")), []).append(record)
-    return [max((record for record in reversed(group) if record.get("weights") == group[-1].get("weights")),
-                key=lambda record: (record.get("images", 0), record.get("image_size", 0)))
-            for group in groups.values()]
+    """For each dataset, split, kind of outline and number of parts the one evaluation to quote: of the last weights,
+    on most images, of most pixels."""
+    last: dict[tuple[str, str | None], Any] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for record in reversed([record for record in records if "evaluation" in record]):
+        where, weights = (record["evaluation"], record.get("split")), record.get("weights")
+        if last.setdefault(where, weights) == weights:
+            groups.setdefault((*where, record.get("outline", "patch"), record.get("num_parts")), []).append(record)
+    return [max(group, key=lambda record: (record.get("images", 0), record.get("image_size", 0)))
+            for group in reversed(groups.values())]
+
+
+def title_of(record: dict[str, Any]) -> str:
+    """What was evaluated, and how, where that is not as in the paper: 'cub test, pixel outlines'."""
+    title = f"{record['evaluation']} {record.get('split', '')}".strip()
+    joined = f", joined to {record.get('num_parts')} parts" if record.get("joined_from") else ""
+    return title + joined + (", pixel outlines" if record.get("outline") == "pixel" else "")
 
 
 def _text(value: object) -> object:

@@ -12,7 +12,6 @@ from mpae.baselines import BASELINES
 from mpae.config import BackboneSettings, CacheSettings, DataSettings
 from mpae.data.catalogue import open_images
 from mpae.errors import MPAEError
-from mpae.model.load import load_model
 from mpae.run import Run
 
 
@@ -21,14 +20,6 @@ def data_settings(run: Run | None, dataset: str, root: Path | None, image_size: 
     base = run.config().data if run else DataSettings()
     return base.model_copy(update={"dataset": dataset, "root": str(root) if root else None,
                                    "image_size": image_size or base.image_size})
-
-
-def run_model(run: Run, parts: int | None, image_size: int | None) -> Any:
-    """The model of a run; `parts` is the K that was asked for, if any."""
-    model = load_model(run.folder, image_size)
-    if parts is not None and parts != model.num_parts:
-        raise MPAEError(f"'{run}' was trained with {model.num_parts} parts, not {parts}; leave out --parts.")
-    return model
 
 
 def baseline_model(name: str, parts: int | None, settings: DataSettings, workers: int,

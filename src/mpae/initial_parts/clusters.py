@@ -7,6 +7,7 @@ from torch import Tensor
 
 from mpae.initial_parts.coordinates import in_chunks, nearest
 from mpae.initial_parts.k_means import centres_of
+from mpae.model.hierarchy import closeness, contacts_of
 
 RESTARTS = 20  # of the k-means of parts, of which the one with the least sum of squares is taken
 FINEST = 16  # clusters that parts are joined from, at most
@@ -37,14 +38,7 @@ def side_by_side(labels: Tensor, number: int) -> Tensor:
     Args:
         labels: (n, h, w), the cluster of each patch, -1 on the background.
     """
-    contacts = torch.zeros(number, number)
-    for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[:, :, 1:], labels[:, :, :-1])):
-        both = (first >= 0) & (second >= 0) & (first != second)
-        counts = torch.bincount(first[both] * number + second[both], minlength=number**2).float()
-        contacts += counts.unflatten(0, (number, number))
-    contacts = contacts + contacts.T
-    total = contacts.sum(dim=1).clamp_min(1)
-    return contacts / (total[:, None] * total).sqrt()
+    return closeness(contacts_of(labels, number))
 
 
 def joined(nearby: Tensor, most: int) -> Tensor:

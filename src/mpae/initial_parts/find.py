@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -111,6 +111,28 @@ def look_at(source: ImageSource, backbone: Backbone, size: int, number: int,
 def fit_initial_parts(maps: Tensor, num_parts: int, seed: int,
                       progress: Progress = lambda *_: None) -> dict[str, Tensor] | None:
     """The tensors of `InitialParts`, from frozen features (n, E, h, w)."""
+    found = find_foreground(maps, seed, num_parts, progress)
+    if found is None:
+        return None
+    progress("initial parts: clusters", 2, 3)
+    centres, part_of = parts_of(found.points, found.inside, num_parts, found.grid, seed)
+    progress("initial parts: clusters", 3, 3)
+    return {**found.votes._asdict(), "directions": found.directions, "centres": centres, "part_of": part_of}
+
+
+class Foreground(NamedTuple):
+    """What parts are clusters of: the foreground of n images, in coordinates that tell parts apart."""
+
+    votes: Votes
+    directions: Tensor  # (E, q), to coordinates
+    points: Tensor  # (n, N, q)
+    inside: Tensor  # (n, N) bool
+    grid: tuple[int, int]
+
+
+def find_foreground(maps: Tensor, seed: int, num_parts: int,
+                    progress: Progress = lambda *_: None) -> Foreground | None:
+    """Steps 1 and 2 above; None where there is no common object, or too little of it for so many parts."""
     if maps.shape[0] * maps.shape[2] * maps.shape[3] < FEWEST * clusters_for(num_parts):
         return None
     progress("initial parts: votes", 0, 3)
@@ -126,10 +148,7 @@ def fit_initial_parts(maps: Tensor, num_parts: int, seed: int,
     directions = principal_directions(tokens, share)  # (E, q)
     points = coordinates(tokens, share, directions)  # (n, N, q)
     shorten = evened(points, inside, seed)  # (q, q)
-    progress("initial parts: clusters", 2, 3)
-    centres, part_of = parts_of(points @ shorten, inside, num_parts, (maps.shape[2], maps.shape[3]), seed)
-    progress("initial parts: clusters", 3, 3)
-    return {**votes._asdict(), "directions": directions @ shorten, "centres": centres, "part_of": part_of}
+    return Foreground(votes, directions @ shorten, points @ shorten, inside, (maps.shape[2], maps.shape[3]))
 
 
 def foreground(tokens: Tensor, votes: Votes) -> Tensor:

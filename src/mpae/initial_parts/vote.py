@@ -25,6 +25,7 @@ from mpae.initial_parts.coordinates import in_chunks, nearest, unit_tokens
 from mpae.initial_parts.k_means import centres_of
 
 CONTEXTS = 256  # clusters of all patches
+ROUNDS = 20  # of the k-means that finds them, at most
 PER_CONTEXT = 40  # patches for each of them at least
 PAIRS = (0.5, 0.6, 0.7)  # shares of an image's pairs of patches that are not joined by an edge; one cut for each
 FAINT = 1e-5  # weight of the other pairs, so that the graph is connected
@@ -45,7 +46,7 @@ def find_votes(maps: Tensor, seed: int) -> tuple[Votes, float]:
     tokens = unit_tokens(maps)  # (n, N, E)
     cuts = in_chunks(cut, maps)  # (n, N)
     flat = tokens.flatten(0, 1)
-    contexts = centres_of(flat, max(min(CONTEXTS, len(flat) // PER_CONTEXT), 2), seed)  # (M, E)
+    contexts = centres_of(flat, max(min(CONTEXTS, len(flat) // PER_CONTEXT), 2), seed, rounds=ROUNDS)  # (M, E)
     labels = in_chunks(lambda part: nearest(part, contexts), tokens)  # (n, N)
     sums, counts = sums_of_images(labels, cuts, len(contexts))  # (n, M)
     shares = sums.sum(dim=0) / counts.sum(dim=0).clamp_min(1)
@@ -67,10 +68,16 @@ def cut(maps: Tensor) -> Tensor:
     small = min(grid[0], SIDE), min(grid[1], SIDE)
     tokens = unit_tokens(nnf.adaptive_avg_pool2d(maps, small))  # (n, N', E)
     likeness = tokens @ tokens.transpose(1, 2)  # (n, N', N')
-    limits = torch.quantile(likeness.flatten(1), torch.tensor(PAIRS), dim=1)  # (len(PAIRS), n)
-    sides = torch.stack([object_side(halves(likeness > limit[:, None, None]), small) for limit in limits])
+    sides = torch.stack([object_side(halves(likeness > limit), small) for limit in limits_of(likeness)])
     shares = sides.float().mean(dim=0).unflatten(1, small)[:, None]  # (n, 1, h', w')
     return nnf.interpolate(shares, size=grid, mode="nearest")[:, 0].flatten(1)
+
+
+def limits_of(likeness: Tensor) -> Tensor:
+    """What the shares PAIRS of each image's pairs stay below: (n, N, N) -> (len(PAIRS), n, 1, 1)."""
+    flat = likeness.flatten(1).numpy()
+    places = [int(share * (flat.shape[1] - 1)) for share in PAIRS]
+    return torch.from_numpy(np.partition(flat, places, axis=1)[:, places].T.copy())[:, :, None, None]  # no sorting
 
 
 def halves(edges: Tensor) -> Tensor:

@@ -35,18 +35,20 @@ class FoundParts:
     """What a model found in a batch of images, beside what people marked there."""
 
     samples: Sequence[Sample]  # B of them: number, size and annotation of each image
-    logits: Tensor  # (B, K+1, h, w), background last
+    logits: Sequence[Tensor]  # (K+1, h, w) of each, background last; a tensor (B, K+1, h, w) will do
     foreground: Callable[[int], Tensor]  # the place of an image in the batch -> (H, W) bool, where it has any part
+    part_of: Sequence[int] | None = None  # (K,), the part of fewer that each is counted as; None counts all K
 
     @cached_property
     def large_logits(self) -> Tensor:
         """(B, K+1, 128, 128)."""
-        return F.interpolate(self.logits, size=(LABEL_SIZE, LABEL_SIZE), mode="bilinear", align_corners=False)
+        return torch.cat([F.interpolate(each[None], size=(LABEL_SIZE, LABEL_SIZE), mode="bilinear",
+                                        align_corners=False) for each in self.logits])
 
     @cached_property
     def _best(self) -> tuple[Tensor, Tensor]:
         best, part = self.large_logits[:, :-1].max(1)
-        return best, part
+        return best, part if self.part_of is None else torch.tensor(self.part_of)[part]
 
     @property
     def part_labels(self) -> Tensor:
@@ -57,7 +59,19 @@ class FoundParts:
     def labels(self) -> Tensor:
         """(B, 128, 128) in 0..K: the most similar part, or the background K."""
         best, part = self._best
-        return torch.where(self.large_logits[:, -1] > best, self.logits.shape[1] - 1, part)
+        return torch.where(self.large_logits[:, -1] > best, self.num_parts, part)
+
+    @property
+    def num_parts(self) -> int:
+        return self.large_logits.shape[1] - 1 if self.part_of is None else max(self.part_of) + 1
+
+    def similarity(self, logits: Tensor) -> Tensor:
+        """(K+1, h, w) logits of an image -> (parts + 1, h, w) probabilities, which joined parts add up."""
+        every = logits.softmax(0)
+        if self.part_of is None:
+            return every
+        places = torch.tensor([*self.part_of, self.num_parts])
+        return every.new_zeros(self.num_parts + 1, *every.shape[1:]).index_add_(0, places, every)
 
 
 class EvaluationMetric(Metric):

@@ -64,12 +64,14 @@ class KeypointRegression(EvaluationMetric):
 def regression_samples(found: FoundParts, normaliser: Normaliser) -> list[KeypointSample]:
     """Part centres and keypoints of a batch in the units of the regression.
 
-    "box": shares of the object's box, centres on the grid of the similarity maps, as PDiscoNet has them. "eyes":
+    "box": shares of the object's box, centres on the grid of the similarity maps, as PDiscoNet has them (on the pixels
+    of the picture, where outlines follow it). "eyes":
     shares of the squashed image, centres at 128 x 128 pixels, as Xia et al. have them. Images without keypoints, or
     without the box, are left out.
     """
-    similarity = (found.logits if normaliser == "box" else found.large_logits).softmax(1)
-    centres, active = (values.numpy() for values in part_centres(similarity))
+    maps = found.logits if normaliser == "box" else found.large_logits
+    each = [part_centres(found.similarity(logits)[None]) for logits in maps]
+    centres, active = (torch.cat(values).numpy() for values in zip(*each, strict=True))
     samples = (_regression_sample(*each, normaliser) for each in zip(found.samples, centres, active, strict=True))
     return [sample for sample in samples if sample is not None]
 

@@ -11,7 +11,7 @@ own pool of threads at each of many small steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,15 +68,17 @@ class InterpolatedLogits:
         across = self.logits[channels, i, j] @ self.columns.weights[x, j].T  # (n, few, tile width)
         return self.rows.weights[y, i] @ across
 
-    def probability_rows(self) -> Iterator[np.ndarray]:
-        """The softmax at every pixel, channel by channel and from top to bottom: pieces (rows, W) float32."""
+    def probability_rows(self, part_of: Sequence[int] | None = None) -> Iterator[np.ndarray]:
+        """The softmax at every pixel, part by part and from top to bottom: pieces (rows, W) float32."""
         bands, every = list(_cuts(self.rows.first)), slice(0, len(self.columns.first))
         log_sum = np.empty((len(self.rows.first), len(self.columns.first)), dtype=np.float32)
         for y, x in self.tiles():
             log_sum[y, x] = _log_sum_exp(self.values(y, x))
-        for channel in range(len(self.logits)):
+        joined = joined_channels(len(self.logits), part_of)
+        for channel in range(joined[-1] + 1):
             for y in bands:
-                yield np.exp(self.values(y, every, slice(channel, channel + 1))[0] - log_sum[y])
+                values = self.values(y, every, np.flatnonzero(joined == channel))
+                yield np.exp(values - log_sum[y]).sum(axis=0)
 
     def tiles(self) -> Iterator[tuple[slice, slice]]:
         columns = list(_cuts(self.columns.first))
@@ -85,18 +87,32 @@ class InterpolatedLogits:
                 yield y, x
 
 
-def segment(logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list[Part]]:
+def joined_channels(channels: int, part_of: Sequence[int] | None) -> np.ndarray:
+    """The channel that each of K+1 becomes where parts are joined, (K+1,); the background stays last.
+
+    Args:
+        part_of: (K,) as `Hierarchy.part_of` gives it; None where no parts are joined.
+    """
+    if part_of is None:
+        return np.arange(channels)
+    return np.array([*part_of, max(part_of) + 1])
+
+
+def segment(logits: np.ndarray, size: tuple[int, int],
+            part_of: Sequence[int] | None = None) -> tuple[np.ndarray, list[Part]]:
     """The mask of an image and the parts in it.
 
     Args:
         logits: (K+1, h, w), background last.
         size: width and height of the image.
+        part_of: (K,), the joined part that each belongs to. The mask is then that of the K parts, with other numbers.
     Returns:
         mask: (H, W) uint8, 0 background, 1..K parts.
         present: the parts in the mask, measured.
     """
     width, height = size
-    num_parts = len(logits) - 1
+    joined = joined_channels(len(logits), part_of)
+    num_parts = int(joined[-1])
     if num_parts > MAX_PARTS:
         raise ValueError(f"{num_parts} parts do not fit into a mask of 8 bits; expected at most {MAX_PARTS}.")
     labels = np.arange(1, num_parts + 2).astype(np.uint8)
@@ -106,25 +122,32 @@ def segment(logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list
     mask = np.empty((height, width), dtype=np.uint8)
     for y, x in grid.tiles():
         channels = grid.contenders(y, x)
-        if len(channels) == 1:
-            mask[y, x] = labels[channels]
-            counts.add_uniform(y, x, channels[0])
+        parts = np.unique(joined[channels])
+        if len(parts) == 1:
+            mask[y, x] = labels[parts]
+            counts.add_uniform(y, x, parts[0])
         else:
-            winner, probability = _strongest(grid.values(y, x, channels))
-            mask[y, x] = labels[channels][winner]
-            counts.add(y, x, channels, winner, probability)
+            values = grid.values(y, x, channels)
+            winner, probability = _strongest(values)
+            if len(parts) < len(channels):  # `values` are by now their exponentials
+                winner = np.searchsorted(parts, joined[channels]).astype(np.uint8)[winner]
+                sums = np.stack([values[joined[channels] == part].sum(axis=0) for part in parts])
+                probability *= np.take_along_axis(sums, winner[None].astype(np.int64), axis=0)[0]
+            mask[y, x] = labels[parts][winner]
+            counts.add(y, x, parts, winner, probability)
     return mask, counts.parts()
 
 
-def probabilities(logits: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Softmax of the interpolated logits at every pixel, (K+1, H, W) float32, background last."""
+def probabilities(logits: np.ndarray, size: tuple[int, int], part_of: Sequence[int] | None = None) -> np.ndarray:
+    """Softmax of the interpolated logits at every pixel, (K+1, H, W) float32, background last; joined parts' sums."""
     width, height = size
-    result = np.empty((len(logits) * height, width), dtype=np.float32)
+    channels = int(joined_channels(len(logits), part_of)[-1]) + 1
+    result = np.empty((channels * height, width), dtype=np.float32)
     start = 0
-    for rows in InterpolatedLogits(logits, size).probability_rows():
+    for rows in InterpolatedLogits(logits, size).probability_rows(part_of):
         result[start:start + len(rows)] = rows
         start += len(rows)
-    return result.reshape(len(logits), height, width)
+    return result.reshape(channels, height, width)
 
 
 def _log_sum_exp(values: np.ndarray) -> np.ndarray:

@@ -17,13 +17,21 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
+from mpae.errors import MPAEError
 from mpae.prediction.masks import interpolation_axis
 
+OUTLINES = ("patch", "pixel")  # the grid of patches, or the edges in the picture
 LONGEST = 384  # pixels along the longer side at which edges are looked for
 REACH = 12.0  # lambda, in squares of the side of a patch
 EDGE = 0.03  # sigma: a step of colour, of 0..1 in each channel, that counts as an edge
 UNSURE = 0.05  # weight of a patch that says nothing; one that is sure has 1 more
 ROUNDS = 3
+
+
+def checked_outline(outline: str) -> str:
+    if outline not in OUTLINES:
+        raise MPAEError(f"Unknown outline '{outline}'; choose one of: {', '.join(OUTLINES)}.")
+    return outline
 
 
 def refine(logits: np.ndarray, image: Image.Image, size: tuple[int, int] | None = None) -> np.ndarray:

@@ -36,10 +36,11 @@ class Predicted:
     features: np.ndarray  # (K, E): mean of the frozen features under each part
     shown: np.ndarray | None  # (H', W', 3) uint8, the image at a size to look at, where an output `shows` it
     names: PartNames  # that people gave the parts
+    part_of: Sequence[int] | None = None  # which of the parts above each channel of logits is, where some are joined
 
     @property
     def num_parts(self) -> int:
-        return len(self.logits) - 1
+        return self.names.num_parts
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,8 @@ def write_probabilities(path: Path, found: Predicted) -> None:
 
     def write(temporary: Path) -> None:
         with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-            values = InterpolatedLogits(found.logits, found.size).probability_rows()
-            _write_array(archive, "probabilities", (len(found.logits), *found.size[::-1]), "<f2", values)
+            values = InterpolatedLogits(found.logits, found.size).probability_rows(found.part_of)
+            _write_array(archive, "probabilities", (found.num_parts + 1, *found.size[::-1]), "<f2", values)
 
     write_atomically(path, write)
 

@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -141,6 +141,24 @@ class PartNames:
             words += [f"{index}={entry[key]}" for key in ("name", "colour") if key in entry]
             words += [f"{index}-"] if entry.get("hidden") else []
         return " ".join(words)
+
+    def gathered(self, part_of: Sequence[int]) -> PartNames:
+        """The names of fewer parts, which these are joined to: members' names, if they have some.
+
+        >>> PartNames(4).rename(1, "beak").rename(3, "eye").gathered([0, 1, 0, 1]).all_names()
+        ['beak, eye', 'part-02']
+        """
+        gathered = PartNames(max(part_of) + 1)
+        for part in range(gathered.num_parts):
+            entries = [self.entries.get(k + 1, {}) for k, its in enumerate(part_of) if its == part]
+            given = list(dict.fromkeys(entry["name"] for entry in entries if "name" in entry))
+            name, colours = ", ".join(given), [entry["colour"] for entry in entries if "colour" in entry]
+            hidden = all(entry.get("hidden") for entry in entries)
+            taken = {entry.get("name", "").casefold() for entry in gathered.entries.values()}
+            gathered = gathered._with(
+                part + 1, name=name if name and len(name) <= MAX_NAME and name.casefold() not in taken else None,
+                colour=colours[0] if colours else None, hidden=hidden or None)
+        return gathered
 
     def all_names(self) -> list[str]:
         """Of each of the model's parts; members of a joined part have the same."""

@@ -35,18 +35,17 @@ from mpae.prediction.features import describe_with_features
 from mpae.prediction.folder import PredictionFolder
 from mpae.prediction.journal import Journal, JournalWriter, Record
 from mpae.prediction.masks import MAX_PARTS, probabilities, segment
-from mpae.prediction.outline import refine
+from mpae.prediction.outline import checked_outline, refine
 from mpae.prediction.output_paths import output_names
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted, choose_outputs
 from mpae.prediction.part_names import PartNames
 from mpae.prediction.parts import Part, Parts
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
-OUTLINES = ("patch", "pixel")  # the grid of patches, or the edges in the picture
 
 
 class Described(NamedTuple):
-    """Of B images, float32."""
+    """Of B images, float32. Logits are those of the model's K parts, also where they are joined to fewer."""
 
     logits: np.ndarray  # (B, K+1, h, w), background last
     descriptors: np.ndarray  # (B, K, C)
@@ -57,21 +56,28 @@ class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
     def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "patch",
-                 device: torch.device | str | None = None, names: PartNames | None = None):
+                 device: torch.device | str | None = None, names: PartNames | None = None,
+                 part_of: Sequence[int] | None = None):
         """
         Args:
             flip: average the logits of the picture and of its mirror image; it takes twice the time.
             outline: "patch", of the grid of patches, or "pixel", of the edges in the picture.
             device: where the model moves; without one it stays where it is.
-            names: that people gave the parts; their numbers if not given.
+            names: that people gave the K parts of the model; their numbers if not given.
+            part_of: (K,), the part of fewer, 0.., that each of them belongs to; `Hierarchy.part_of` gives it.
         """
         if model.num_parts > MAX_PARTS:
             raise MPAEError(f"The model has {model.num_parts} parts, and a mask has room for {MAX_PARTS}; "
                             f"train one with fewer.")
-        if outline not in OUTLINES:
-            raise MPAEError(f"Unknown outline '{outline}'; choose one of: {', '.join(OUTLINES)}.")
-        self.model, self.flip, self.outline, self.device = model, flip, outline, place_on(model, device)
-        self.names = names or PartNames(model.num_parts)
+        self.model, self.flip, self.outline, self.device = (
+            model, flip, checked_outline(outline), place_on(model, device))
+        self.part_of, names = part_of, names or PartNames(model.num_parts)
+        self.names = names if part_of is None else names.gathered(part_of)
+
+    @property
+    def num_parts(self) -> int:
+        """That are found: those of the model, or the fewer that they are joined to."""
+        return self.names.num_parts
 
     def predict(self, pictures: Iterable[Picture], *, batch_size: int = 16,
                 with_probabilities: bool = False) -> Iterator[Parts]:
@@ -84,12 +90,12 @@ class PartPredictor:
                 if self.outline == "pixel":
                     logit = refine(logit, picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC), size)
                 mask, present = self.segment(logit, size)
-                maps = probabilities(logit, size) if with_probabilities else None
+                maps = probabilities(logit, size, self.part_of) if with_probabilities else None
                 yield Parts(picture.name, mask, present, descriptor, maps, features, self.names)
 
     def segment(self, logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list[Part]]:
         """The mask of an image (H, W) and the parts in it, with the names that people gave them."""
-        mask, present = segment(logits, size)
+        mask, present = segment(logits, size, self.part_of)
         return mask, [replace(part, given_name=self.names.name(part.index)) for part in present]
 
     @torch.inference_mode()
@@ -99,7 +105,10 @@ class PartPredictor:
         few = at_once(images.shape[-1]) if self.device.type == "cpu" else len(images)
         found = [self._describe(some) for some in images.split(few)]
         logits, descriptors, features = (torch.cat(each) for each in zip(*found, strict=True))
-        return Described(_to_numpy(logits), _to_numpy(descriptors[:, :-1]), _to_numpy(features))
+        descriptors = descriptors[:, :-1]
+        if self.part_of is not None:
+            descriptors, features = (joined_vectors(each, logits, self.part_of) for each in (descriptors, features))
+        return Described(_to_numpy(logits), _to_numpy(descriptors), _to_numpy(features))
 
     def _describe(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (logits, descriptors), features = describe_with_features(self.model, images)
@@ -124,8 +133,9 @@ class FolderPrediction:
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
-                   outline: str = "patch", batch_size: int = 16, workers: int = 0, overwrite: bool = False,
-                   device: torch.device | str | None = None, names: PartNames | None = None,
+                   outline: str = "patch", part_of: Sequence[int] | None = None, batch_size: int = 16,
+                   workers: int = 0, overwrite: bool = False, device: torch.device | str | None = None,
+                   names: PartNames | None = None,
                    progress: Progress = lambda *_: None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
 
@@ -134,7 +144,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         origin: where the images come from; likewise.
         run_folder: where the run lies; kept for those who look at the predictions later.
         write: what to write; `mpae.prediction.outputs` describes each.
-        outline: "patch" or "pixel", as for `PartPredictor`.
+        outline, part_of: as for `PartPredictor`.
         device: where the model is moved and runs; where it is, if not given.
         workers: processes that read and decode ahead of the model.
         names: that people gave the parts; overlays, tables and COCO have them. Masks have all K parts in any case.
@@ -143,10 +153,12 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     Where torch.distributed runs, each process takes its share of the images.
     """
     start = time.perf_counter()
-    predictor = PartPredictor(model, flip=flip, outline=outline, device=device, names=names)
+    predictor = PartPredictor(model, flip=flip, outline=outline, device=device, names=names, part_of=part_of)
     outputs = choose_outputs(write)
     settings = {"run": run, "origin": origin, "write": [output.name for output in outputs], "flip": flip,
-                "num_parts": model.num_parts, "image_size": model.image_size}
+                "num_parts": predictor.num_parts, "image_size": model.image_size}
+    if part_of is not None:
+        settings["part_of"] = list(part_of)
     if outline != "patch":
         settings["outline"] = outline
     if predictor.names.entries:
@@ -231,7 +243,7 @@ class _Job:
             logits = refine(logits, Image.fromarray(sample.shown), sample.size)
         mask, present = self.predictor.segment(logits, sample.size)
         found = Predicted(sample.size, logits, mask, present, descriptors, features, sample.shown,
-                          self.predictor.names)
+                          self.predictor.names, self.predictor.part_of)
         for output in self.outputs:
             if output.image:
                 output.image(self.folder.folder / output.path.format(file), found)
@@ -253,6 +265,18 @@ def _assemble(folder: PredictionFolder, settings: dict[str, Any], names: Sequenc
     write_skipped(folder.skipped, skipped)
     folder.finish(settings, names, len(journal), skipped)
     return len(journal)
+
+
+def joined_vectors(vectors: Tensor, logits: Tensor, part_of: Sequence[int]) -> Tensor:
+    """Means over the parts that are joined, each by its share of the image: (B, K, C) -> (B, k, C).
+
+    Args:
+        logits: (B, K+1, h, w), background last.
+    """
+    mass = logits.softmax(dim=1)[:, :-1].mean(dim=(2, 3))[..., None] + 1e-12  # (B, K, 1)
+    groups = torch.as_tensor(part_of, device=vectors.device)
+    members = [groups == part for part in range(int(groups.max()) + 1)]
+    return torch.stack([(vectors * mass)[:, its].sum(dim=1) / mass[:, its].sum(dim=1) for its in members], dim=1)
 
 
 def _to_numpy(values: Tensor) -> np.ndarray:

@@ -13,6 +13,7 @@ from pydantic_core import from_json
 
 from mpae.errors import MPAEError
 from mpae.prediction.folder import PredictionFolder
+from mpae.prediction.part_names import PartNames
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,12 @@ class Predictions:
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
             raise MPAEError(f"'{self.folder.parts}' is damaged ({type(error).__name__}); predict again with "
                             "--overwrite.") from None
+
+    def part_names(self, run: Path) -> PartNames:
+        """The names in the run folder, of the parts of these predictions: joined where those of the run were."""
+        part_of = self.settings.get("part_of")
+        names = PartNames.load(run, len(part_of) if part_of else self.num_parts)
+        return names.gathered(part_of) if part_of else names
 
     @property
     def has_features(self) -> bool:

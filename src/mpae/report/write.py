@@ -17,7 +17,7 @@ from mpae.data.source import ImageSource
 from mpae.drawing.overlay import paint_parts
 from mpae.drawing.palette import part_name
 from mpae.errors import MPAEError
-from mpae.evaluation.result import final_evaluations
+from mpae.evaluation.result import final_evaluations, title_of
 from mpae.files import cannot_write, write_text
 from mpae.losses.objective import TITLES as LOSS_TITLES
 from mpae.metrics.registry import HEADLINE
@@ -109,8 +109,8 @@ class Page:
                                                 [swatch(part.index) for part in found.parts])),
             "together_chart": Markup(heat_map(found.together, names, "parts found together")),
             "attention": [self.attention(i, seen) for i, seen in enumerate(found.attention)],
-            "charts": [{"name": title, "svg": Markup(line_chart(trained[name], title))}
-                       for name, title in chart_titles(trained).items() if len(trained[name]) > 1],
+            "charts": self.agreement() + [{"name": title, "svg": Markup(line_chart(trained[name], title))}
+                                          for name, title in chart_titles(trained).items() if len(trained[name]) > 1],
             "settings": yaml.safe_dump(self.run.content(), sort_keys=False),
             "version": __version__,
         }
@@ -119,6 +119,16 @@ class Page:
         """Which method found the parts, and what it learned from."""
         method = find_method(self.run.config().model.method)
         return "without a label" if method.name == "mpae" else f"by {method.tag}"
+
+    def agreement(self) -> list[dict[str, Any]]:
+        """How well parts were found again, for each number of them; of a run with --parts auto."""
+        from markupsafe import Markup
+
+        curve = self.run.content().get("agreement")
+        if not isinstance(curve, dict):
+            return []
+        title = "parts found again in the other half of the images, by their number"
+        return [{"name": title, "svg": Markup(bar_chart(list(curve.values()), list(map(str, curve)), title))}]
 
     def headline(self) -> list[dict[str, Any]]:
         ours, theirs = facts(self.run, self.findings), facts(self.against, self.other)
@@ -179,8 +189,7 @@ def facts(run: Run | None, findings: Findings | None) -> dict[str, str]:
         found["minutes of training"] = f"{trained[-1]['minutes']:.1f}"
         found["loss at the end"] = f"{trained[-1]['total']:.2f}"
     for record in final_evaluations(records):
-        where = f"{record['evaluation']} {record.get('split', '')}".strip()
         size = f", {record['image_size']} px" if "image_size" in record else ""
-        found |= {f"{title}, {where}{size}": f"{record[key]:.1f}"
+        found |= {f"{title}, {title_of(record)}{size}": f"{record[key]:.1f}"
                   for key, title in HEADLINE.items() if record.get(key) is not None}
     return found

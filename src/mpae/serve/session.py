@@ -287,6 +287,9 @@ class Session:
         if found.settings["run"].removesuffix("-int8") != self._digest:
             raise MPAEError(f"'{images}' holds the predictions of another run than '{self.run}'; serve that one, or "
                             "give the folder of the images themselves.")
+        if found.settings.get("part_of"):
+            raise MPAEError(f"'{images}' holds parts that --parts joined to {found.num_parts}, and the page names all "
+                            f"{self.num_parts} of the run; predict again without --parts to another folder.")
         if not {"masks", "parts"} <= set(found.settings["write"]):
             raise MPAEError(f"'{images}' has no masks or no parts.jsonl to show; predict again with "
                             f"--write {','.join(KINDS)} --overwrite.")

@@ -21,6 +21,7 @@ from mpae.data.loading import Batch, PictureReader, read_batches
 from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
 from mpae.errors import MPAEError
+from mpae.initial_parts import number
 from mpae.initial_parts.find import find_initial_parts, look_at
 from mpae.initial_parts.warm_start import IMAGES, warm_start
 from mpae.losses.objective import Objective
@@ -108,6 +109,28 @@ def build_losses(config: Config, source: ImageSource, model: Any, perceptual: Pe
     else:
         kept = on_first_process(lambda: begin_with_initial_parts(config, source, model, device, progress))
     return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept))
+
+
+def find_agreement(config: Config, source: ImageSource, model: MPAE, device: torch.device,
+                   progress: Progress) -> dict[int, float] | None:
+    """For each number of parts, how well parts of one half of the images are found again in the other."""
+    log.info("Looking for the number of parts that are found again in other images.")
+    backbone: Any = with_cache(config, model.backbone, device).to(device)
+    maps = [frozen.half() for _, frozen in look_at(source, lambda images: backbone(images.to(device)).cpu(),
+                                                   model.image_size, number.IMAGES, progress)]
+    return number.agreement_curve(torch.cat(maps), config.training.seed, progress) if maps else None
+
+
+def with_number_of_parts(config: Config, curve: dict[int, float] | None) -> Config:
+    """The settings with the number of parts that the curve tells; their own where there is none."""
+    if curve is None:
+        log.warning("These images agree on no object, so there are no parts to count: --parts auto stays at %d.",
+                    config.model.num_parts)
+        return config
+    chosen = number.number_of_parts(curve)
+    log.info("--parts auto: %d parts. Agreement between halves of the images: %s.", chosen,
+             ", ".join(f"{parts}: {value:.2f}" for parts, value in curve.items()))
+    return config.with_values({"model.num_parts": chosen})
 
 
 def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, device: torch.device,

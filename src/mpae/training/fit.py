@@ -18,16 +18,19 @@ from mpae.distributed import on_first_process, rank_and_size
 from mpae.files import write_text
 from mpae.losses.perceptual import PerceptualNetwork, load_perceptual
 from mpae.model import load_trainable
+from mpae.model.hierarchy import look_for_hierarchy
 from mpae.run import Run
 from mpae.training.assemble import (
     beside_of,
     build_losses,
     build_optimizer,
     class_numbers,
+    find_agreement,
     new_model,
     own_settings,
     training_batches,
     with_cache,
+    with_number_of_parts,
 )
 from mpae.training.begin import begin_with
 from mpae.training.held import Held, set_aside
@@ -83,6 +86,10 @@ def fit(config: Config, source: ImageSource, out: str | Path, *, resume: bool = 
         facts = {"method": method.name, "supervision": method.supervision} | facts_of(source)
         facts |= {"classes": classes} if classes else {}
         facts |= {"begun_with": str(begin)} if begin else {}
+        if config.training.auto_parts and begin is None and not resume:
+            curve = on_first_process(lambda: find_agreement(config, seen, model, device, display))
+            config, facts["agreement"] = with_number_of_parts(config, curve), curve
+            model = new_model(config, len(classes))
         grown = resume and check_continues(run, config, facts)
         state = run.load_checkpoint() if resume and run.checkpoint_file.exists() else None
         if state is not None:
@@ -145,6 +152,8 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
             step, reason = train(fabric, config, plan, losses, optimizer, training_batches(config, source, model, plan),
                                  held, clock, record, display)
     record.close(model, step)
+    if reason != "interrupted":
+        on_first_process(lambda: look_for_hierarchy(model.eval(), source, fabric.device, display).save(run))
     return FitResult(run, model.eval(), reason, step, clock.total, record.skipped)
 
 
