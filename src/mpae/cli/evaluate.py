@@ -78,8 +78,8 @@ def evaluate(
             model = loaded or systems.baseline_model(str(baseline), parts, settings, workers, progress)
             if cache:
                 model.backbone = systems.keep_features(model.backbone)
-            part_of = run and joined_parts(run, model.to(where), parts, lambda: open_images(settings, "train"), where,
-                                           progress)
+            part_of = joined_parts(run, model.to(where), parts, lambda: open_images(settings, "train"), where,
+                                   progress) if run else None
             found = evaluate.evaluate(model, source, fit_source=fit_source, batch_size=batch_size, workers=workers,
                                       limit=limit, fit_limit=nme_images or limit, outline=outline, part_of=part_of,
                                       device=where, progress=progress)

@@ -46,7 +46,7 @@ def with_settings(sections: Iterable[str] = tuple(Config.model_fields)) -> Calla
 def _annotation(name: str, field: Any) -> Any:
     flag = field.json_schema_extra["flag"]
     default = default_text(name, field.default)
-    words = {"parser": parts_or_auto, "metavar": f"INTEGER|{AUTO}"} if name == PARTS else {}
+    words: dict[str, Any] = {"parser": parts_or_auto, "metavar": f"INTEGER|{AUTO}"} if name == PARTS else {}
     option = typer.Option(flag, help=f"{field.description} ({name})", show_default=default,
                           rich_help_panel=f"Settings: {name.partition('.')[0]}", **words)
     return Annotated[Optional[plain_type(field.annotation)], option]  # noqa: UP045  built at run time

@@ -78,7 +78,7 @@ class Hierarchy:
         if not run.hierarchy_file.is_file():
             return None
         content = read_yaml(run.hierarchy_file)
-        joins = content.get("joins")
+        joins: Any = content.get("joins")
         if content.get("format") != FORMAT or not is_nested(joins, num_parts):
             raise MPAEError(f"'{run.hierarchy_file}' is damaged or not mpae's; remove it, and it is made again.")
         if str(content.get("weights")) != run.weights_digest():
