@@ -114,7 +114,8 @@ def test_drawing_previews_changes_no_weight(
 def test_the_last_batch_of_an_epoch_may_be_smaller(
         forked: Forked, photos: Path, tiny: list[str], tmp_path: Path) -> None:
     """Twelve images in batches of eight and groups of eight: the second batch is half a group, and is learned from."""
-    flags = [*tiny, "--batch-size", "8", "--group-size", "8", "--set", "training.partial_batch=true"]
+    flags = [*tiny, "--batch-size", "8", "--group-size", "8", "--set", "training.partial_batch=true",
+             "--set", "cache.reuse=1"]
     ended = forked.run("fit", photos, "--out", tmp_path / "run", *flags)
     assert ended.returncode == 0, ended.output
     records = records_of(tmp_path / "run")
