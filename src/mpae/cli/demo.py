@@ -40,9 +40,16 @@ def demo(
     from mpae.evaluation.comparison import TITLES, Chance, draw_side_by_side, measure
     from mpae.files import write_atomically
     from mpae.report.write import write_report
+    from mpae.run import Run
     from mpae.training.fit import fit
+    from mpae.training.request import check_out
 
     console, start = messages(quiet), time.monotonic()
+    check_out(Run(folder / "run"), False, overwrite)
+    sheet = first_look(folder)
+    if sheet:
+        console.print(f"What 'birds', a run that comes with mpae, finds in drawn birds: {sheet}\n"
+                      "On your own photo:  mpae show birds PHOTO", highlight=False, soft_wrap=True)
     console.print(f"{TRAINING_IMAGES} images are drawn, none of them labelled; {PARTS} parts are learned from them. "
                   "This takes a few minutes.", highlight=False)
     training, test = SyntheticImages(TRAINING_IMAGES), SyntheticImages(TEST_IMAGES, split="test")
@@ -65,6 +72,25 @@ def demo(
               f"Look at:       {folder / 'parts.png'}\n"
               f"and at:        {page}\n"
               f"Your photos:   mpae fit PHOTOS --out runs/mine --parts {PARTS}", highlight=False, soft_wrap=True)
+
+
+def first_look(folder: Path) -> Path | None:
+    """A sheet of drawn birds and the parts that a run that comes with the package finds; None where it is missing."""
+    from mpae.assets.trained import trained_runs
+    from mpae.data.sources.subsets import Pictures
+    from mpae.data.sources.synthetic import SyntheticImages
+    from mpae.evaluation.comparison import draw_side_by_side
+    from mpae.files import write_atomically
+    from mpae.model.load import load_model
+
+    run = trained_runs().get("birds")
+    if run is None:
+        return None
+    drawn = SyntheticImages(TEST_IMAGES, split="test")
+    birds = Pictures(drawn, [index for index, name in enumerate(drawn.names) if name.endswith("bird")])
+    picture = draw_side_by_side(birds, {"birds": load_model(run)})
+    write_atomically(folder / "birds.png", lambda path: picture.save(path, format="PNG"))
+    return folder / "birds.png"
 
 
 def systems_table(titles: Sequence[str], figures: Mapping[str, Sequence[float]]) -> Table:
