@@ -1,9 +1,8 @@
 """SCOPS (Hung et al., 2019): parts that are compact, move with the image, and mix a basis of features.
 
 What differs from the original: the part maps come from a head on frozen ViT features, not from a fine-tuned
-DeepLab; the features to be explained are these and not VGG's, less their mean over the foreground, which all parts of
-a ViT share, at unit length, and so the basis may be negative; saliency is our vote; the two views are those of
-`data/augment.py` instead of thin-plate splines.
+DeepLab; the features to be explained are these, at unit length, not VGG's, and so the basis may be negative; saliency
+is our vote; the two views are those of `data/augment.py` instead of thin-plate splines.
 """
 
 from __future__ import annotations
@@ -16,16 +15,14 @@ import torch.nn.functional as nnf
 from torch import Tensor, nn
 
 from mpae.baselines.method import PartMethod, Progress, StepInput
-from mpae.baselines.saliency import IMAGES, Saliency
+from mpae.baselines.saliency import Saliency
 from mpae.baselines.warp import centroids, warp
 from mpae.config import Config
 from mpae.data.source import ImageSource
-from mpae.initial_parts.find import look_at
 from mpae.model.matching import PartMaps
 
 DILATIONS = (6, 12, 18, 24)  # of the four 3x3 convolutions, on a grid of 32
 BACKGROUND = 0.1  # what a part's map, divided by its maximum, must exceed
-SHARPNESS = 10.0  # of what the head sees: unit features have coordinates of a twentieth
 FLOOR = 1e-3  # added to the maps whose spread is measured
 
 
@@ -52,52 +49,34 @@ class Scops(PartMethod):
     learning_rate: ClassVar[float] = 1e-3
     pair: ClassVar[bool] = True
 
-    common: Tensor  # (E,), the mean of unit features over the foreground of some images
-
     def __init__(self, config: Config, backbone: Any, classes: int = 0):
         super().__init__(config, backbone, classes)
         self.head = DilatedHead(backbone.dim, self.num_parts + 1, self.grid)
         self.basis = nn.Parameter(nnf.normalize(torch.randn(self.num_parts, backbone.dim), dim=1))
         self.saliency = Saliency(backbone.dim)
-        self.register_buffer("common", torch.zeros(backbone.dim))
 
     def begin(self, source: ImageSource, features: Callable[[Tensor], Tensor], seed: int, progress: Progress) -> None:
         self.saliency.fit(source, features, self.image_size, seed, progress)
-        sums, mass = torch.zeros_like(self.common), torch.zeros(())
-        for _, frozen in look_at(source, features, self.image_size, IMAGES, progress):
-            share = self.saliency(frozen)  # (B, 1, h, w)
-            sums += (nnf.normalize(frozen, dim=1) * share).sum(dim=(0, 2, 3))
-            mass += share.sum()
-        self.common.copy_(sums / mass.clamp_min(1e-6))
-
-    def salient_features(self, frozen: Tensor) -> Tensor:
-        """What the parts are to mix: (B, E, h, w), at unit length in the foreground, 0 in the background."""
-        unit = nnf.normalize(frozen, dim=1) - self.common.view(1, -1, 1, 1)
-        return nnf.normalize(unit, dim=1) * self.saliency(frozen)
 
     def rate_of(self, name: str) -> float:
         return 10.0 if name == "basis" else 1.0
 
     def losses(self, step: StepInput) -> tuple[dict[str, Tensor], Tensor]:
-        logits, other = self.logits(step.frozen), self.logits(self.frozen(step.other))
+        unit = nnf.normalize(step.frozen, dim=1)  # (B, E, h, w)
+        logits, other = self.head(unit), self.head(nnf.normalize(self.frozen(step.other), dim=1))
         similarity = logits.softmax(dim=1)  # (B, K+1, h, w)
         return {
             "concentration": floored_concentration_loss(similarity),
             "equivariance": kl_equivariance_loss(similarity, other, step.other_to_view),
             "landmarks": landmark_loss(similarity, other.softmax(dim=1), step.other_to_view),
-            "semantic": basis_loss(similarity, self.basis, self.salient_features(step.frozen)),
+            "semantic": basis_loss(similarity, self.basis, unit * self.saliency(step.frozen)),
             "orthonormality": orthonormality_loss(self.basis),
         }, similarity
-
-    def logits(self, frozen: Tensor) -> Tensor:
-        """(B, E, h, w) -> (B, K+1, h, w)."""
-        found: Tensor = self.head(SHARPNESS * (nnf.normalize(frozen, dim=1) - self.common.view(1, -1, 1, 1)))
-        return found
 
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
         """log P_k - max log P_k for the parts, log 0.1 for the background; the basis as descriptors."""
         features = self.frozen(images) if frozen is None else frozen
-        log = self.logits(features).log_softmax(dim=1)[:, :-1]  # (B, K, h, w)
+        log = self.head(nnf.normalize(features, dim=1)).log_softmax(dim=1)[:, :-1]  # (B, K, h, w)
         parts = log - log.amax(dim=(2, 3), keepdim=True)
         background = torch.full_like(parts[:, :1], BACKGROUND).log()
         descriptors = torch.cat([self.basis, torch.zeros_like(self.basis[:1])])  # (K+1, E)
