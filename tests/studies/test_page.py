@@ -94,6 +94,13 @@ def test_a_change_smaller_than_the_deviations_says_nothing(tmp_path: Path) -> No
     assert [row.cells["nmi"].agreement for row in table.rows][:2] == ["", "within the spread"]
 
 
+def test_one_seed_tells_no_way(folder: StudyFolder) -> None:
+    table, = tabulate(folder, STUDY, REQUEST.model_copy(update={"seeds": 1}))
+    assert [row.cells["nmi"].change for row in table.rows][1:3] == [-40.0, -5.0]
+    assert {row.cells["nmi"].agreement for row in table.rows} == {""}
+    assert verdict(table, "nmi") == ""
+
+
 def test_figures_of_another_evaluation_or_study_do_not_count(folder: StudyFolder) -> None:
     for other in ({"limit": 20}, {"image_size": 448}, {"settings": {"loss.border": 0.5}}):
         table, = tabulate(folder, STUDY, REQUEST.model_copy(update=other))

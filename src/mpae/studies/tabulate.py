@@ -24,7 +24,7 @@ class Cell:
     paper_best: bool = False
     change: float | None = None  # against the reference row
     paper_change: float | None = None
-    spread: float = 0.0  # of the two rows between which the change is
+    spread: float | None = None  # deviations of the two rows between which the change is; unknown with one seed
 
     @property
     def mean(self) -> float | None:
@@ -41,8 +41,11 @@ class Cell:
 
     @property
     def agreement(self) -> str:
-        """How a change compares with the paper's: 'same way', 'other way', or 'within the spread' of the seeds."""
-        if self.change is None or self.paper_change is None or not self.paper_change:
+        """How a change compares with the paper's: 'same way', 'other way', or 'within the spread' of the seeds.
+
+        Nothing with one seed, of which nobody knows what chance would do.
+        """
+        if self.change is None or not self.paper_change or self.spread is None:
             return ""
         if abs(self.change) <= self.spread:
             return "within the spread"
@@ -165,7 +168,8 @@ def compare(rows: Iterable[TableRow], name: str) -> None:
             continue
         if cell.mean is not None and reference.mean is not None:
             cell.change = cell.mean - reference.mean
-            cell.spread = (cell.deviation or 0.0) + (reference.deviation or 0.0)
+            both = (cell.deviation, reference.deviation)
+            cell.spread = None if None in both else sum(each or 0.0 for each in both)
         if cell.paper is not None and reference.paper is not None:
             cell.paper_change = cell.paper - reference.paper
 
