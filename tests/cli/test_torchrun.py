@@ -99,7 +99,7 @@ def test_a_loss_that_is_nan_in_one_process_stops_both(
 def test_figures_and_skipped_images_are_those_of_both_processes(
         photos: Path, forked: Forked, tiny: list[str], tmp_path: Path) -> None:
     figures = ("total", "restoration", "foreground", "entropy", "foreground_share", "parts_used", "largest_share")
-    flags = [*tiny, "--batch-size", "4"]
+    flags = [*tiny, "--batch-size", "4", "--set", "cache.reuse=1", "--set", "training.held=0"]
     one = forked.run("fit", photos, "--out", tmp_path / "one", *flags)
     gone = {f"{index:02d}.jpg" for index in read_by_the_second()}
     assert gone
