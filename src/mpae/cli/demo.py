@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from mpae.config import BackboneSettings, resolve
 
 PARTS = 8
 TRAINING_IMAGES, TEST_IMAGES = 160, 64
+KINDS = {"birds": "bird", "pets": "quadruped"}  # run that comes with the package -> drawn images that are like its own
 
 SETTINGS = {
     "data.dataset": "synthetic",
@@ -46,10 +48,9 @@ def demo(
 
     console, start = messages(quiet), time.monotonic()
     check_out(Run(folder / "run"), False, overwrite)
-    sheet = first_look(folder)
-    if sheet:
-        console.print(f"What 'birds', a run that comes with mpae, finds in drawn birds: {sheet}\n"
-                      "On your own photo:  mpae show birds PHOTO", highlight=False, soft_wrap=True)
+    for name, sheet in first_look(folder):
+        console.print(f"What '{name}', a run that comes with mpae, finds in drawn images: {sheet}\n"
+                      f"On your own photo:  mpae show {name} PHOTO", highlight=False, soft_wrap=True)
     console.print(f"{TRAINING_IMAGES} images are drawn, none of them labelled; {PARTS} parts are learned from them. "
                   "This takes a few minutes.", highlight=False)
     training, test = SyntheticImages(TRAINING_IMAGES), SyntheticImages(TEST_IMAGES, split="test")
@@ -74,8 +75,8 @@ def demo(
               f"Your photos:   mpae fit PHOTOS --out runs/mine --parts {PARTS}", highlight=False, soft_wrap=True)
 
 
-def first_look(folder: Path) -> Path | None:
-    """A sheet of drawn birds and the parts that a run that comes with the package finds; None where it is missing."""
+def first_look(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Each run that comes with the package, and a sheet of drawn images with the parts that it finds in them."""
     from mpae.assets.trained import trained_runs
     from mpae.data.sources.subsets import Pictures
     from mpae.data.sources.synthetic import SyntheticImages
@@ -83,14 +84,13 @@ def first_look(folder: Path) -> Path | None:
     from mpae.files import write_atomically
     from mpae.model.load import load_model
 
-    run = trained_runs().get("birds")
-    if run is None:
-        return None
     drawn = SyntheticImages(TEST_IMAGES, split="test")
-    birds = Pictures(drawn, [index for index, name in enumerate(drawn.names) if name.endswith("bird")])
-    picture = draw_side_by_side(birds, {"birds": load_model(run)})
-    write_atomically(folder / "birds.png", lambda path: picture.save(path, format="PNG"))
-    return folder / "birds.png"
+    for name, run in trained_runs().items():
+        chosen = [index for index, image in enumerate(drawn.names) if image.endswith(KINDS.get(name, ""))]
+        sheet = folder / f"{name}.png"
+        picture = draw_side_by_side(Pictures(drawn, chosen), {name: load_model(run)})
+        write_atomically(sheet, partial(picture.save, format="PNG"))
+        yield name, sheet
 
 
 def systems_table(titles: Sequence[str], figures: Mapping[str, Sequence[float]]) -> Table:
