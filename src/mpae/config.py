@@ -212,7 +212,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.window": 8,
         "loss.pixel": 0.5,
         "loss.perceptual": (0.1, 0.1, 0.1, 0.1, 0.0),
-        "loss.border": 2.0,
         "loss.initial_parts": 1.0,
         "training.batch_size": 16,
         "training.epochs": 100,
