@@ -61,7 +61,7 @@ def test_leaves_the_run_folder_of_the_design(trained: Path) -> None:
     assert content["settings"]["model"]["num_parts"] == 3
     records = records_of(run)
     assert [record["step"] for record in records] == list(range(1, 9))
-    assert {"total", "restoration", "foreground", "background", "semantic", "variation", "entropy", "border",
+    assert {"total", "restoration", "foreground", "background", "semantic", "variation", "entropy",
             "learning_rate", "minutes", "foreground_share", "parts_used"} <= set(records[0])
     assert not any(name.startswith("backbone") for name in load_file(run / "model.safetensors"))
 
