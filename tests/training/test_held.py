@@ -56,10 +56,11 @@ def pictures(count: int) -> InMemoryImages:
                          for _ in range(count)])
 
 
-def test_a_look_tells_change_and_errors_and_goes_on_from_a_checkpoint() -> None:
+@pytest.mark.parametrize("pixels_per_patch", [4, 3])  # 16 px, and 12 px, which are too few for all of VGG
+def test_a_look_tells_change_and_errors_and_goes_on_from_a_checkpoint(pixels_per_patch: int) -> None:
     config = resolve("laptop", overrides={
         "model.num_parts": 3, "model.dim": 16, "model.partformer_layers": 1, "data.image_size": 16,
-        "model.partformer_size": 16, "model.pixels_per_patch": 4, "model.mask_ratio": 0.5})
+        "model.partformer_size": 16, "model.pixels_per_patch": pixels_per_patch, "model.mask_ratio": 0.5})
     torch.manual_seed(0)
     model, network = build_model(config, Averages()).train(), PerceptualNetwork(width=2)
     held = Held(pictures(18), config, network)

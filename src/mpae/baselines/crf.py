@@ -1,6 +1,6 @@
 """A fully connected CRF (Krähenbühl and Koltun, 2011) by mean field, as Amir et al. use it.
 
-By hand: the package that everyone has used, pydensecrf, is not on the package index as a wheel and has to be compiled.
+By hand, in torch: nothing has to be compiled for it.
 Kernels end at two deviations, so that each pixel looks at a window and not at all others.
 """
 

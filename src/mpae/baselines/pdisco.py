@@ -55,12 +55,17 @@ class PDisco(PartMethod):
     def new_modulation(self, width: int) -> nn.Module:
         raise NotImplementedError
 
+    def frozen(self, images: Tensor) -> Tensor:
+        """(B, 3, S, S) in [0, 1] -> (B, E, h, w): of the backbone, or of the trunk, which is not frozen."""
+        features: Tensor = self.trunk(images) if self.trunk else super().frozen(images)
+        return features
+
     def rate_of(self, name: str) -> float:
         return 1.0 if name == "prototypes" else self.faster
 
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
         """Logits -||x - p||² and the prototypes, which are the same for every image."""
-        features = self.frozen(images) if frozen is None else frozen
+        features = self.frozen(images) if self.trunk or frozen is None else frozen
         return PartMaps(prototype_logits(features, self.prototypes), self.prototypes.expand(len(images), -1, -1))
 
     def classification(self, vectors: Tensor, step: StepInput) -> Tensor:
@@ -104,15 +109,6 @@ class PDiscoFormerTuned(PDiscoFormer):
 
     def new_trunk(self, config: Config) -> TunedViT:
         return TunedViT(build_backbone(config.backbone, config.data.image_size))
-
-    def frozen(self, images: Tensor) -> Tensor:
-        """Features of the ViT, some of whose weights are trained: (B, 3, S, S) -> (B, E, h, w)."""
-        assert self.trunk is not None
-        features: Tensor = self.trunk(images)
-        return features
-
-    def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
-        return super().describe(images)
 
     def rate_of(self, name: str) -> float:
         return 1e-3 if name.startswith("trunk.") else super().rate_of(name)
@@ -170,15 +166,6 @@ class PDiscoNet(PDiscoNetViT):
     def load_pretrained(self) -> None:
         assert isinstance(self.trunk, ResNetTrunk)
         self.trunk.load_pretrained()
-
-    def frozen(self, images: Tensor) -> Tensor:
-        """Features of the trunk, which is not frozen: (B, 3, S, S) -> (B, 3072, h, w)."""
-        assert self.trunk is not None
-        features: Tensor = self.trunk(images)
-        return features
-
-    def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
-        return super().describe(images)
 
     def rate_of(self, name: str) -> float:
         return 10.0 if name.startswith("classify") else 100.0 if name.startswith("modulation") else 1.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from PIL import Image
 from torch import Tensor
 
 from mpae.config import RENAMED
+from mpae.data.geometry import Size
 from mpae.data.loading import PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource
 from mpae.model import MPAE
@@ -78,7 +79,6 @@ class Findings:
 def examine(model: Any, source: ImageSource, limit: int, mask_ratio: float,
             progress: Callable[[str, int, int], None]) -> Findings:
     """Look at up to `limit` images, spread over the source, on the device where the model is."""
-    device = next(model.parameters()).device
     chosen = np.linspace(0, len(source) - 1, min(limit, len(source))).round().astype(int)
     K = model.num_parts
     uses = [PartUse(index) for index in range(1, K + 1)]
@@ -86,21 +86,14 @@ def examine(model: Any, source: ImageSource, limit: int, mask_ratio: float,
     shown = set(np.linspace(0, len(chosen) - 1, min(SIDE_BY_SIDE, len(chosen))).round().astype(int).tolist())
     rows: list[Seen] = []
     done = 0
-    reader = PictureReader(source, model.image_size, shown_size=fitting_size)
-    for batch in read_batches(reader, in_batches(chosen.tolist(), BATCH)):
-        if not batch.samples:
-            continue
-        pixels = batch.images.to(device).float() / 255  # (B, 3, S, S)
-        with torch.inference_mode():
-            logits = model.part_logits(pixels).float().cpu()  # (B, K+1, h, w)
-        for place, sample in enumerate(batch.samples):
-            seen = see_parts(sample, logits[place])
+    for batch in see_batches(model, source, chosen.tolist(), BATCH, fitting_size):
+        for seen, pixels in batch:
             for part in seen.present:
                 presence[done, part.index - 1] = True
                 count_use(uses[part.index - 1], seen, part)
             if done in shown:
                 if isinstance(model, MPAE):
-                    explain(model, seen, pixels[place : place + 1], mask_ratio)
+                    explain(model, seen, pixels, mask_ratio)
                 rows.append(seen)
             done += 1
         progress("report", done, len(chosen))
@@ -120,6 +113,20 @@ def fitting_size(size: tuple[int, int]) -> tuple[int, int]:
     """A picture of `size` (width, height) reduced to LONGEST, where it is larger."""
     factor = min(1.0, LONGEST / max(size))
     return max(1, round(size[0] * factor)), max(1, round(size[1] * factor))
+
+
+def see_batches(model: Any, source: ImageSource, indices: Sequence[int], size: int,
+                shown_size: Callable[[Size], Size]) -> Iterator[list[tuple[Seen, Tensor]]]:
+    """The parts of some images, `size` at a time, each with its pixels (1, 3, S, S) on the device of the model."""
+    device = next(model.parameters()).device
+    reader = PictureReader(source, model.image_size, shown_size=shown_size)
+    for batch in read_batches(reader, in_batches(indices, size)):
+        if batch.samples:
+            pixels = batch.images.to(device).float() / 255  # (B, 3, S, S)
+            with torch.inference_mode():
+                logits = model.part_logits(pixels).float().cpu()  # (B, K+1, h, w)
+            yield [(see_parts(sample, maps), image) for sample, maps, image in
+                   zip(batch.samples, logits, pixels.split(1), strict=True)]
 
 
 def see_parts(sample: Sample, logits: Tensor) -> Seen:

@@ -9,16 +9,15 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
 
-from mpae.data.loading import NOTHING, PictureReader, in_batches, read_batches
+from mpae.data.loading import NOTHING
 from mpae.data.source import Annotation, ImageSource, Picture
 from mpae.data.sources.subsets import spread
 from mpae.drawing.overlay import paint_parts
 from mpae.files import write_atomically, write_text
 from mpae.model.load import load_model
-from mpae.report.collect import Seen, explain, see_parts
+from mpae.report.collect import Seen, explain, see_batches
 from mpae.report.pictures import attention_map
 from mpae.run import Run
 
@@ -84,19 +83,12 @@ def draw_pictures(run: Run, model: Any, source: ImageSource, shows: Sequence[str
 
 def look(model: Any, source: ImageSource, indices: Sequence[int], mask_ratio: float | None = None) -> list[Seen]:
     """The parts of some images; with a mask ratio, what is restored and where part tokens look too."""
-    device = next(model.parameters()).device
     found = []
-    reader = PictureReader(source, model.image_size, shown_size=thumbnail_size)
-    for batch in read_batches(reader, in_batches(list(indices), SHOWN)):
-        if not batch.samples:
-            continue
-        pixels = batch.images.to(device).float() / 255  # (B, 3, S, S)
-        with torch.inference_mode():
-            logits = model.part_logits(pixels).float().cpu()  # (B, K+1, h, w)
-        for place, sample in enumerate(batch.samples):
-            found.append(see_parts(sample, logits[place]))
+    for batch in see_batches(model, source, indices, SHOWN, thumbnail_size):
+        for seen, pixels in batch:
+            found.append(seen)
             if mask_ratio is not None:
-                explain(model, found[-1], pixels[place : place + 1], mask_ratio)
+                explain(model, seen, pixels, mask_ratio)
     return found
 
 

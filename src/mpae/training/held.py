@@ -94,12 +94,14 @@ class Held:
         count."""
         output = model(images, mask)
         shown = at_hidden(output.restored, output.target, mask, model.decoder.pixels_per_patch, model.decoder.grid)
+        layers = min(5, min(shown.shape[-2:]).bit_length())  # of VGG, those that a small picture leaves room for
         errors = []
         for ours, theirs in zip(shown.split(1), output.target.split(1), strict=True):
             pixel = pixel_loss(ours, theirs) / mask.float().mean().clamp_min(1e-9)
             distance = torch.zeros_like(pixel)
             if self.perceptual:
-                distance = perceptual_loss(self.perceptual(ours), self.perceptual(theirs), [1 / 5] * 5)
+                maps = [self.perceptual(image, layers) for image in (ours, theirs)]
+                distance = perceptual_loss(maps[0], maps[1], [1 / layers] * layers)
             errors.append(torch.stack([pixel, distance]))
         return torch.stack(errors)
 
