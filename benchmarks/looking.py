@@ -14,10 +14,11 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated, Any
+from typing import Annotated
 
 import httpx
 import numpy as np
@@ -31,7 +32,7 @@ from mpae.prediction.table import Predictions
 
 FIRST = 10  # photos of a search that are looked at
 TIMES = 15  # a request is made
-DROPPED = 5  # photos are uploaded
+DROPPED = 15  # photos are uploaded
 
 
 def main(run: Path, predictions: Path, class_token: Annotated[bool, typer.Option("--class-token")] = False,
@@ -50,31 +51,45 @@ def main(run: Path, predictions: Path, class_token: Annotated[bool, typer.Option
 
 # -- the page
 
-def page_times(run: Path, predictions: Path, found: Predictions) -> dict[str, float]:
-    """Seconds from the start to an answer, and the median of each kind of request."""
+def page_times(run: Path, predictions: Path, found: Predictions) -> dict[str, dict[str, float]]:
+    """From the start to an answer, and each kind of request: seconds on the clock, and of CPU by the server."""
     start = time.perf_counter()
     with served(run, predictions) as (client, used):
-        times = {"start to address": time.perf_counter() - start, "CPU to address": used()}
+        times = {"start to address": (time.perf_counter() - start, used())}
         client.get("/api/state").raise_for_status()
         client.get("/api/photos").raise_for_status()
-        times |= {"start to list of photos": time.perf_counter() - start, "CPU to list of photos": used()}
+        times["start to list of photos"] = time.perf_counter() - start, used()
         while not client.get("/api/state").json()["measured"]:
             time.sleep(0.5)
-        times["start to outliers"] = time.perf_counter() - start
+        times["start to outliers"] = time.perf_counter() - start, used()
         part = int(found.table.present.sum(axis=0).argmax()) + 1
         row = int(found.table.present[:, part - 1].argmax())
-        tiles = ",".join(map(str, range(min(60, len(found.table)))))
+        rows = range(min(60, len(found.table)))
         for name, path in {"filter": f"/api/photos?present={part}&absent={part % found.num_parts + 1}",
                            "sort": f"/api/photos?order=unusual&part={part}&descending=1",
                            "search": f"/api/search?row={row}&part={part}&top=40", "outliers": "/api/outliers",
-                           "60 tiles": f"/api/tiles?rows={tiles}"}.items():
-            times[name] = median_time(client, path)
-        times["drop"] = drop_time(client, found)
-    return {name: round(seconds, 4) for name, seconds in times.items()}
+                           "60 tiles": f"/api/tiles?rows={','.join(map(str, rows))}"}.items():
+            times[name] = taken([partial(client.get, path)] * TIMES, used)
+        times["a thumbnail, first time"] = taken([partial(client.get, f"/thumbnail/{row}") for row in rows], used)
+        root = Path(found.settings["origin"])
+        drops = [partial(client.post, "/api/upload", content=(root / name).read_bytes(), headers={"x-mpae": "1"})
+                 for name in found.table.names[:DROPPED]]
+        times["drop"] = taken(drops, used)
+    return {name: {"clock": round(clock, 4), "CPU": round(cpu, 4)} for name, (clock, cpu) in times.items()}
+
+
+def taken(requests: list[Callable[[], httpx.Response]], used: Callable[[], float]) -> tuple[float, float]:
+    """Of a request: median on the clock, mean of CPU."""
+    times, before = [], used()
+    for request in requests:
+        start = time.perf_counter()
+        request().raise_for_status()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times), (used() - before) / len(requests)
 
 
 @contextmanager
-def served(run: Path, predictions: Path) -> Iterator[tuple[httpx.Client, Any]]:
+def served(run: Path, predictions: Path) -> Iterator[tuple[httpx.Client, Callable[[], float]]]:
     """A page in a process of its own: a client of it, and how many seconds of CPU it has used."""
     words = [sys.executable, "-m", "mpae.cli", "serve", str(run), str(predictions), "--port", "0"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
@@ -90,26 +105,6 @@ def served(run: Path, predictions: Path) -> Iterator[tuple[httpx.Client, Any]]:
     finally:
         process.terminate()
         process.wait(timeout=60)
-
-
-def median_time(client: httpx.Client, path: str) -> float:
-    times = []
-    for _ in range(TIMES):
-        start = time.perf_counter()
-        client.get(path).raise_for_status()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def drop_time(client: httpx.Client, found: Predictions) -> float:
-    """From a photo that is sent to its parts; the first one, which warms up, does not count."""
-    root, times = Path(found.settings["origin"]), []
-    for name in found.table.names[:DROPPED + 1]:
-        content = (root / name).read_bytes()
-        start = time.perf_counter()
-        client.post("/api/upload", content=content, headers={"x-mpae": "1"}).raise_for_status()
-        times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
 
 
 # -- what is found
@@ -135,13 +130,14 @@ def retrieval(found: Predictions, names: PartNames, run: Path, class_token: bool
 
 def same_kind(units: np.ndarray, kinds: np.ndarray) -> float:
     """Percent of the FIRST most similar others that are of the same kind, (m, E) of length 1."""
-    hits = 0.0
-    for row, unit in enumerate(units):
-        similarity = units @ unit
-        similarity[row] = -np.inf
-        best = np.argpartition(-similarity, FIRST)[:FIRST]
-        hits += float((kinds[best] == kinds[row]).mean())
-    return round(100 * hits / len(units), 1)
+    hits = 0
+    for start in range(0, len(units), 512):
+        similarity = units[start:start + 512] @ units.T
+        rows = np.arange(start, start + len(similarity))
+        similarity[rows - start, rows] = -np.inf
+        best = np.argpartition(-similarity, FIRST, axis=1)[:, :FIRST]
+        hits += int((kinds[best] == kinds[rows, None]).sum())
+    return round(100 * hits / (FIRST * len(units)), 1)
 
 
 def class_tokens(found: Predictions, run: Path) -> np.ndarray:

@@ -1,10 +1,11 @@
 """Packs a run for prediction and writes its card: one of the runs that come with mpae.
 
-    python scripts/pack_run.py RUN NAME --images FOLDER --about LINE --data TEXT [--draw KIND]
+    python scripts/pack_run.py RUN NAME --about LINE --kind bird --limits TEXT [--seeds RUN2 RUN3]
 
-It goes to src/mpae/assets/runs/NAME, or with --out to another folder. Figures are those of the run's evaluations;
---draw adds a picture of parts on drawn images of a kind (bird, fish, quadruped, vehicle): photos of benchmarks stay
-out.
+It goes to src/mpae/assets/runs/NAME, or with --out to another folder; nothing else is to be changed. Name the parts of
+RUN before (`mpae name`), and evaluate it: data, settings, steps and figures on the card are those that RUN has noted.
+--seeds adds the mean of the same run with other random seeds, --kind a picture of parts on drawn images of a kind:
+photos of benchmarks stay out.
 """
 
 from __future__ import annotations
@@ -13,21 +14,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from PIL import Image
-
 from mpae.assets.trained import RUNS
 from mpae.config import differences, resolve
+from mpae.data.catalogue import open_images
 from mpae.data.sources.folder import FolderImages
 from mpae.data.sources.subsets import Pictures, spread
-from mpae.data.sources.synthetic import SyntheticImages
-from mpae.drawing.overlay import paint_parts, preview_grid
+from mpae.data.sources.synthetic import SyntheticImages, drawn_images
 from mpae.errors import MPAEError
+from mpae.evaluation.comparison import SHOWN, draw_side_by_side
 from mpae.export.pack import Packed, pack_run
 from mpae.files import write_text
 from mpae.hub import card_facts, figures_table
 from mpae.model.load import load_model
 from mpae.prediction.part_names import PartNames
-from mpae.prediction.predictor import PartPredictor
 from mpae.run import Run
 
 LICENCE = "Apache-2.0, as mpae; the images are under the terms of their owners and not part of it"
@@ -59,64 +58,58 @@ or `PartDiscovery.load("{name}")` in Python.
 """
 
 
-def card(packed: Packed, trained: Run, name: str, options: argparse.Namespace, picture: bool) -> str:
+def card(packed: Packed, trained: Run, options: argparse.Namespace, compared: int) -> str:
     """README.md of a packed run."""
-    run = packed.run
-    facts = {"trained on": options.data} | card_facts(trained, options.licence)
-    changed = [f"{key}={value}" for key, _, value in differences(resolve("laptop"), run.config())
+    names = PartNames.load(packed.run.folder, trained.config().model.num_parts)
+    changed = [f"{key}={value}" for key, _, value in differences(resolve("laptop"), trained.config())
                if key.partition(".")[0] not in ("data", "cache")]
-    facts |= {"settings": f"preset laptop{', '.join(['', *changed])}",
+    facts = card_facts(trained, options.licence)
+    facts |= {"trained on": options.data} if options.data else {}
+    facts |= {"settings": ", ".join(["preset laptop", *changed]),
               "size": f"{packed.bytes / 1e6:.1f} MB, 8 bits a weight; the frozen backbone comes with mpae",
-              "agreement with the run in float32": f"{packed.agreement:.2%} of pixels on {len(options.source)} images "
+              "agreement with the run in float32": f"{packed.agreement:.2%} of pixels on {compared} images "
                                                    f"(lowest of one image {packed.lowest:.2%})"}
-    names = PartNames.load(run.folder, run.config().model.num_parts)
     return CARD.format(
-        name=name, about=options.about.rstrip("."), limits=options.limits,
-        picture="\n![Drawn images and their parts](parts.jpg)\n" if picture else "",
+        name=options.name, about=options.about.rstrip("."), limits=options.limits,
+        picture="\n![Drawn images and their parts](parts.jpg)\n" if options.kind else "",
         facts="\n".join(f"| {key} | {value} |" for key, value in facts.items()),
         parts="\n".join(f"- {part.name}: {', '.join(map(str, part.members))}" for part in names.shown()),
-        figures=figures_table(trained))
+        figures=figures_table(trained, [Run.open(folder) for folder in options.seeds]))
 
 
-def draw(run: Run, kind: str, count: int = 8) -> Image.Image:
-    """Drawn images of a kind, each beside its parts; two a row."""
-    source = SyntheticImages(20 * count, split="test")
-    chosen = [index for index, drawn in enumerate(source.names) if drawn.endswith(kind)]
-    pictures = [source[index] for index in chosen[:count]]
-    if len(pictures) < count:
-        raise MPAEError(f"No images of '{kind}' are drawn; choose one of: {', '.join(source.kinds)}.")
+def draw(run: Run, kind: str) -> None:
+    """parts.jpg: drawn images of a kind, each beside its parts."""
     model = load_model(run.folder)
-    names = PartNames.load(run.folder, model.num_parts)
-    found = PartPredictor(model, names=names).predict(pictures)
-    pairs = [[picture.image, paint_parts(picture.image, names.seen(parts.mask), names.colours())]
-             for picture, parts in zip(pictures, found, strict=True)]
-    return preview_grid([left + right for left, right in zip(pairs[::2], pairs[1::2], strict=True)],
-                        titles=("image", "parts") * 2)
+    picture = draw_side_by_side(drawn_images(kind, SHOWN), {"parts": model},
+                                PartNames.load(run.folder, model.num_parts))
+    picture.thumbnail((900, 900))
+    picture.save(run.folder / "parts.jpg", quality=85)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
     parser.add_argument("name")
-    parser.add_argument("--images", type=Path, required=True, help="on which it is compared with the run")
-    parser.add_argument("--limit", type=int, default=200, help="so many of them, spread over the folder")
     parser.add_argument("--about", required=True, help="one line, for `mpae runs`")
-    parser.add_argument("--data", required=True, help="what it was trained on, and the terms of use")
-    parser.add_argument("--licence", default=LICENCE)
+    parser.add_argument("--kind", choices=SyntheticImages.kinds, help="of drawn images that are like its own")
     parser.add_argument("--limits", default=LIMITS)
-    parser.add_argument("--draw", help="a kind of drawn images for the picture")
+    parser.add_argument("--seeds", type=Path, nargs="+", default=[], metavar="RUN",
+                        help="the same run with other random seeds")
+    parser.add_argument("--images", type=Path, help="on which it is compared with the run; its training images if not "
+                                                    "given")
+    parser.add_argument("--limit", type=int, default=200, help="so many of them, at even distances")
+    parser.add_argument("--data", help="what it was trained on, and the terms of use, where the run does not know it")
+    parser.add_argument("--licence", default=LICENCE)
     parser.add_argument("--out", type=Path, default=RUNS)
     options = parser.parse_args()
     try:
-        source = FolderImages(options.images)
-        options.source = Pictures(source, spread(len(source), options.limit))
         trained = Run.open(options.run)
-        packed = pack_run(trained, options.out / options.name, options.source, options.about)
-        if options.draw:
-            picture = draw(packed.run, options.draw)
-            picture.thumbnail((900, 900))
-            picture.save(packed.run.folder / "parts.jpg", quality=85)
-        write_text(packed.run.folder / "README.md", card(packed, trained, options.name, options, bool(options.draw)))
+        source = FolderImages(options.images) if options.images else open_images(trained.config().data)
+        compared = Pictures(source, spread(len(source), options.limit))
+        packed = pack_run(trained, options.out / options.name, compared, options.about, options.kind)
+        if options.kind:
+            draw(packed.run, options.kind)
+        write_text(packed.run.folder / "README.md", card(packed, trained, options, len(compared)))
     except MPAEError as error:
         sys.exit(f"pack_run: {error}")
     print(f"{packed.run}: {packed.bytes / 1e6:.2f} MB, {packed.agreement:.3%} of pixels as before "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,10 @@ from pictures import draw_photo
 from tiny_run import make_tiny_run
 
 import mpae
+from mpae import extras
 from mpae.assets.trained import trained_runs
-from mpae.cli import app, doctor
+from mpae.cli import doctor
 from mpae.errors import MPAEError
-from mpae.extras import require
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no reader of TOML")
 ROOT = Path(__file__).resolve().parents[1]
@@ -103,11 +104,26 @@ def test_it_starts_at_once(tmp_path: Path) -> None:
 
 def test_versions_are_the_same_everywhere() -> None:
     assert PROJECT["version"] == mpae.__version__
-    assert PROJECT["requires-python"] == ">=" + ".".join(map(str, app.OLDEST["Python"]))
-    assert "torch>=" + ".".join(map(str, app.OLDEST["torch"])) in PROJECT["dependencies"]
+    assert PROJECT["requires-python"] == ">=" + ".".join(map(str, extras.OLDEST["Python"]))
+    assert "torch>=" + ".".join(map(str, extras.OLDEST["torch"])) in PROJECT["dependencies"]
     named = {line.rpartition(" ")[2] for line in PROJECT["classifiers"] if "Python :: 3." in line}
     assert {"3.10", "3.11", "3.12", "3.13"} <= named
     assert set(PROJECT["optional-dependencies"]) == {"onnx", "serve", "hub", "dev"}
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13"])
+def test_every_python_that_is_here_reads_the_code(version: str, tmp_path: Path) -> None:
+    """Its syntax, and `import mpae`; the packages that mpae needs are those of one Python alone."""
+    kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
+    python = str(kept[-1]) if kept else shutil.which(f"python{version}")
+    if python is None:
+        pytest.skip(f"Python {version} is not on this machine")
+    code = ("import ast, pathlib, sys; sys.path.insert(0, sys.argv[1]); import mpae; "
+            "[ast.parse(f.read_bytes(), str(f)) for f in pathlib.Path(sys.argv[1]).rglob('*.py')]; "
+            "print(mpae.__version__, *sys.version_info[:2])")
+    done = subprocess.run([python, "-B", "-c", code, ROOT / "src"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [mpae.__version__, *version.split(".")]
 
 
 @pytest.mark.parametrize(("name", "found", "sentence"), [
@@ -116,23 +132,24 @@ def test_versions_are_the_same_everywhere() -> None:
 def test_what_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch, name: str, found: str | None, sentence: str) -> None:
     def version(package: str) -> str:
         if found is None:
-            raise app.metadata.PackageNotFoundError(package)
+            raise extras.metadata.PackageNotFoundError(package)
         return found
 
-    monkeypatch.setattr(app.metadata, "version", version)
-    with pytest.raises(MPAEError, match=sentence.replace(".", r"\.").replace("+", r"\+")):
-        app.check_versions()
+    monkeypatch.setattr(extras.metadata, "version", version)
+    for use in (extras.check_versions, lambda: mpae.PartDiscovery):  # the command, and the library
+        with pytest.raises(MPAEError, match=re.escape(sentence)):
+            use()
 
 
 def test_a_python_that_is_too_old_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.sys, "version", "3.9.2 (default)")
+    monkeypatch.setattr(extras.sys, "version", "3.9.2 (default)")
     with pytest.raises(MPAEError, match=r"mpae needs Python 3\.10 or newer, and this is 3\.9\.2"):
-        app.check_versions()
+        extras.check_versions()
 
 
 def test_a_missing_optional_package_is_one_sentence() -> None:
     with pytest.raises(MPAEError, match=r"Singing needs the package no_such; .* pip install 'mpae\[opera\]'"):
-        require("no_such", "opera", "Singing")
+        extras.require("no_such", "opera", "Singing")
 
 
 def test_the_doctor_finds_what_is_missing_or_old(monkeypatch: pytest.MonkeyPatch,

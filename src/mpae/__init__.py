@@ -14,6 +14,9 @@ __version__ = "0.3.0"
 def __getattr__(name: str) -> Any:
     """The library is imported when it is first used, so that `import mpae` and the command stay light."""
     if name in ("PartDiscovery", "load"):
+        from mpae.extras import check_versions
+
+        check_versions()
         from mpae import library
 
         return getattr(library, name)

@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import yaml
@@ -25,6 +26,7 @@ REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 CARD, PREVIEW = "README.md", "preview.png"
 # All that goes up or comes down.
 FILES = ("config.yaml", "model.safetensors", "metrics.jsonl", "parts.yaml", "hierarchy.yaml", PREVIEW, CARD)
+SAME = ("evaluation", "split", "outline", "num_parts", "image_size", "images")  # of figures that are averaged
 
 MODEL_CARD = """---
 {front}---
@@ -177,20 +179,37 @@ def card_facts(run: Run, licence: str | None = None) -> dict[str, str]:
     """What a card says of a run."""
     config, content = run.config(), run.content()
     backbone, backbone_licence = _backbone(config.backbone.name)
-    steps = max((record["step"] for record in run.records() if isinstance(record.get("step"), int)), default=None)
     return {
+        "trained on": _trained_on(run),
         "parts": f"{config.model.num_parts}, and the background",
         "input": f"the whole picture, squashed to {config.data.image_size} x {config.data.image_size} px",
         "backbone": f"`{config.backbone.name}` (timm's `{backbone}`), frozen",
         "licence of the backbone's weights": backbone_licence,
         "licence of these weights": licence or "not stated",
-        "images": f"{content.get('images', 'some')} images" + (f", {steps} steps" if steps else ""),
         "made with": f"mpae {content.get('version')}",
     }
 
 
-def figures_table(run: Run) -> str:
-    """A table of the evaluation to quote on each dataset and split."""
+def _trained_on(run: Run) -> str:
+    """Images, how long, what it learned from besides them, and the terms of the dataset."""
+    from mpae.data.catalogue import DATASETS
+
+    content, data = run.content(), DATASETS.get(run.config().data.dataset)
+    known = data is not None and data.name != "folder"
+    facts = [f"{content.get('images', 'some')} images" + (f" of {data.description}" if data and known else "")]
+    for key, unit in (("step", "steps"), ("minutes", "minutes")):
+        most = max((record[key] for record in run.records() if isinstance(record.get(key), (int, float))), default=0)
+        facts += [f"{most:.0f} {unit}"] if most else []
+    facts.append(find_method(run.config().model.method).supervision)
+    return ", ".join(facts) + (f". Terms of use: {data.licence}" if data and known else "")
+
+
+def figures_table(run: Run, others: Sequence[Run] = ()) -> str:
+    """A table of the evaluation to quote on each dataset and split.
+
+    Args:
+        others: the same run with other random seeds; mean and standard deviation of all go into the table too.
+    """
     from mpae.evaluation.result import final_evaluations, title_of
     from mpae.metrics.registry import HEADLINE
 
@@ -200,8 +219,21 @@ def figures_table(run: Run) -> str:
     if not titles:
         return ""
     rows = [["evaluated on", *titles.values()], ["---"] * (len(titles) + 1)]
-    rows += [[title_of(record), *(_digits(record, name) for name in titles)] for record in records]
+    for record in records:
+        how = [title_of(record), *(f"{record[key]} {unit}" for key, unit in (("images", "images"), ("image_size", "px"))
+                                   if key in record)]
+        rows.append([", ".join(how), *(_digits(record, name) for name in titles)])
+        again = [record, *(same for other in others for same in final_evaluations(list(other.records()))
+                           if all(same.get(key) == record.get(key) for key in SAME))]
+        if len(again) > 1:
+            rows.append([f"the same, mean of {len(again)} random seeds", *(_spread(again, name) for name in titles)])
     return "\n## Figures\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def _spread(records: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Mean and standard deviation; nothing where one of the records lacks the figure."""
+    values = [record[name] for record in records if isinstance(record.get(name), (int, float))]
+    return f"{mean(values):.2f} ± {stdev(values):.2f}" if len(values) == len(records) else ""
 
 
 def _digits(record: Mapping[str, Any], name: str) -> str:

@@ -175,13 +175,13 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @overload  # a path and an array can be iterated over too, so the first that fits counts
     def predict(self, images: ImageLike, probabilities: bool = False,  # type: ignore[overload-overlap]
-                flip: bool = False, parts: int | None = None) -> Parts: ...
+                flip: bool = False, parts: int | None = None, outline: str = "pixel") -> Parts: ...
     @overload
     def predict(self, images: Iterable[ImageLike], probabilities: bool = False,
-                flip: bool = False, parts: int | None = None) -> list[Parts]: ...
+                flip: bool = False, parts: int | None = None, outline: str = "pixel") -> list[Parts]: ...
 
     def predict(self, images: Any, probabilities: bool = False, flip: bool = False,
-                parts: int | None = None) -> Parts | list[Parts]:
+                parts: int | None = None, outline: str = "pixel") -> Parts | list[Parts]:
         """The parts of an image at its own size; a list of them for a folder or several images.
 
         Args:
@@ -190,6 +190,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
             probabilities: bool, also give the probability of each part for every pixel, ``(K+1, H, W)``.
             flip: bool, average over the image and its mirror image, which takes twice the time.
             parts: int, join the parts of the run to so many, those that touch most first.
+            outline: str, of the mask: "pixel", the edges in the image, or "patch", the grid of patches.
         Returns:
             `mpae.prediction.parts.Parts` for one image, a list of them for several, in their order: ``name``,
             ``mask`` (H, W) uint8, ``present`` (a list of `Part`: index, name, area, share, centre, box, confidence),
@@ -205,7 +206,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> [parts.size for parts in model.predict([photo, "photos/heron.jpg"])]
         [(60, 40), (96, 80)]
         """
-        found = self._predict(images, probabilities, flip, parts)
+        found = self._predict(images, probabilities, flip, parts, outline)
         return next(found) if is_one_image(images) else list(found)
 
     def transform(self, images: Any) -> np.ndarray:
@@ -257,11 +258,11 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
     # -- inside
 
     def _predict(self, images: Any, probabilities: bool = False, flip: bool = False,
-                 parts: int | None = None) -> Iterator[Parts]:
+                 parts: int | None = None, outline: str = "pixel") -> Iterator[Parts]:
         self._check_fitted()
         names = PartNames.load(self.run_.folder, self.model_.num_parts)
         part_of = joined_parts(self.run_, self.model_, parts, _no_hierarchy, self.model_.mean.device)
-        predictor = PartPredictor(self.model_, flip=flip, names=names, part_of=part_of)
+        predictor = PartPredictor(self.model_, flip=flip, outline=outline, names=names, part_of=part_of)
         return predictor.predict(iterate_pictures(images), with_probabilities=probabilities)
 
     def _use(self, run: Run) -> PartDiscovery:

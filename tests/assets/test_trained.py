@@ -128,8 +128,11 @@ def test_runs_are_listed_and_copied(owls: pack.Packed, tmp_path: Path, capsys: p
     runs("owls", tmp_path / "copy")
     name(tmp_path / "copy", ["3=wing"], quiet=True)
     assert PartDiscovery.load(tmp_path / "copy").run_.config().model.num_parts == 3
-    for words, sentence in ((("owls", tmp_path / "copy"), "exists already"),
-                            (("owl", tmp_path / "new"), "did you mean"), (("owls", None), "Give both")):
+    (owls.run.folder / "README.md").write_text("# owls\n")
+    runs("owls")
+    assert capsys.readouterr().out.splitlines()[-3:] == ["# owls", "", str(owls.run.folder / "README.md")]
+    for words, sentence in ((("owls", tmp_path / "copy"), "exists already"), (("owl",), "did you mean"),
+                            ((None, tmp_path / "new"), "Give the run to copy too")):
         with pytest.raises(MPAEError, match=sentence):
             runs(*words)
 
@@ -146,16 +149,24 @@ def test_what_does_not_agree_or_fit_is_not_written(trained_run: Run, source: InM
     assert not list(tmp_path.glob("large*")) + list(tmp_path.glob("wrong*"))
 
 
-def test_the_script_writes_a_card(trained_run: Run, photos: Path, tmp_path: Path,
-                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["pack_run", trained_run.folder, "owls", "--images", photos, "--about", "3 parts of owls",
-             "--data", "photos of owls", "--draw", "bird", "--out", tmp_path / "out"]
+def test_the_script_writes_a_card_from_what_the_run_has_noted(trained_run: Run, photos: Path, tmp_path: Path,
+                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [Run(shutil.copytree(trained_run.folder, tmp_path / f"seed-{seed}")) for seed in range(3)]
+    for run, nmi in zip(runs, (60.0, 61.0, 65.0), strict=True):
+        run.log({"step": 40, "minutes": 3.2})
+        run.log({"evaluation": "cub", "split": "test", "image_size": 448, "images": 100, "nmi": nmi})
+    words = ["pack_run", runs[0], "owls", "--images", photos, "--about", "3 parts of owls", "--kind", "bird",
+             "--seeds", *runs[1:], "--out", tmp_path / "out"]
     monkeypatch.setattr(sys, "argv", list(map(str, words)))
     pack_run.main()
-    card = (tmp_path / "out" / "owls" / "README.md").read_text()
-    for part in ("# owls", "mpae predict owls PHOTOS", "photos of owls", "- beak: 2", "on 12 images", "## Limits"):
+    packed = Run(tmp_path / "out" / "owls")
+    assert packed.content()["kind"] == "bird"
+    card = (packed.folder / "README.md").read_text()
+    for part in ("# owls", "mpae predict owls PHOTOS", "12 images, 40 steps, 3 minutes, unsupervised", "- beak: 2",
+                 "on 12 images", "| cub test, 100 images, 448 px | 60.00 |",
+                 "| the same, mean of 3 random seeds | 62.00 ± 2.65 |", "## Limits"):
         assert part in card
-    assert (tmp_path / "out" / "owls" / "parts.jpg").stat().st_size < 200_000
+    assert (packed.folder / "parts.jpg").stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("run", trained.trained_runs())

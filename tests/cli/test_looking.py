@@ -101,3 +101,5 @@ def test_an_address_for_others_has_a_token() -> None:
 
         with pytest.raises(MPAEError, match="--port"):
             listen("127.0.0.1", taken.getsockname()[1])
+        with pytest.raises(MPAEError, match="--host"):
+            listen("192.0.2.1", 0)  # of no machine

@@ -47,6 +47,13 @@ def test_prints_a_table_and_writes_a_picture_beside_the_image(mpae: Command, run
     show(run.folder, photo, quiet=True)  # its own picture is replaced
 
 
+def test_without_an_image_it_draws_one(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                        capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    show(run.folder, quiet=True)
+    assert [path.name for path in tmp_path.iterdir()] == [f"{run.folder.name}-parts.png"]
+
+
 def test_a_terminal_gets_the_picture_too() -> None:
     screen, photo = io.StringIO(), draw_photo(0)
     present = [Part(index, 8, 0.1, (1, 1), (0, 0, 2, 2), 0.5) for index in (1, 3)]

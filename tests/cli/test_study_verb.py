@@ -56,6 +56,7 @@ def test_stopped_gone_on_with_and_shared_by_two_processes(forked: Forked, study_
     (["table1", "--root", "x"], "write --root NAME=DIR for each"),
     (["table4", "--dataset", "synthetic", "--array", "5/4"], "expected I/N"),
     (["table4", "--dataset", "synthetic", "--parts", "many"], "--parts is 'many'"),
+    (["table4", "--dataset", "synthetic", "--split", "exam"], "choose one of: train, test"),
     (["--only-page", "--out", "nowhere"], "is not the folder of a study"),
 ])
 def test_mistakes_are_told_before_any_time_is_spent(words: list[str], said: str, tmp_path: Path,

@@ -231,7 +231,7 @@ def test_joined_parts_are_counted_as_one():
 
 
 def test_an_unknown_outline_is_a_plain_error():
-    with pytest.raises(MPAEError, match="Unknown outline 'fine'; choose one of: patch, pixel"):
+    with pytest.raises(MPAEError, match="Unknown outline 'fine'; choose one of: pixel, patch"):
         evaluate(Oracle(), Figures(3), outline="fine")
 
 

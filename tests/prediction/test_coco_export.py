@@ -22,11 +22,18 @@ def test_run_lengths_equal_pycocotools(shape, kinds):
             assert counts == expected["counts"].decode()
 
 
+def box(inside: np.ndarray) -> list[int]:
+    rows, columns = np.flatnonzero(inside.any(1)), np.flatnonzero(inside.any(0))
+    return [int(edge) for edge in (columns[0], rows[0], np.ptp(columns) + 1, np.ptp(rows) + 1)]
+
+
 def part(mask: np.ndarray, index: int) -> dict[str, object]:
-    return {"index": index, "area": int((mask == index).sum()), "box": [0, 0, 1, 1], "confidence": 0.5}
+    return {"index": index, "area": int((mask == index).sum()), "box": box(mask == index), "confidence": 0.5}
 
 
-def test_pycocotools_loads_what_is_written(tmp_path, capsys):
+@pytest.fixture
+def masks(tmp_path):
+    """Masks by the name of their image; tmp_path has the COCO file of them."""
     masks = {f"{n}.jpg": np.random.default_rng(n).integers(0, 3, (20 + n, 30)).astype(np.uint8) for n in range(3)}
     masks["empty.jpg"] = np.zeros((5, 6), dtype=np.uint8)
     writer = JournalWriter(tmp_path / "journal")
@@ -36,7 +43,10 @@ def test_pycocotools_loads_what_is_written(tmp_path, capsys):
                        "parts": parts, "kept": {"coco": encode_labels(mask)}}, {})
     writer.close()
     write_coco(tmp_path / "coco.json", Journal(tmp_path / "journal", list(masks), list(masks)), PartNames(4))
+    return masks
 
+
+def test_pycocotools_loads_what_is_written(masks, tmp_path, capsys):
     coco = COCO(tmp_path / "coco.json")
     assert [category["name"] for category in coco.loadCats(coco.getCatIds())] == [
         "part-01", "part-02", "part-03", "part-04"]
@@ -47,6 +57,28 @@ def test_pycocotools_loads_what_is_written(tmp_path, capsys):
             mask[coco.annToMask(annotation) == 1] = annotation["category_id"]
             assert annotation["area"] == rle.area(coco.annToRLE(annotation))
         assert np.array_equal(mask, masks[image["file_name"]])
+
+
+def test_the_importer_of_fiftyone_finds_what_it_reads(masks, tmp_path):
+    """What `COCODetectionDataset` of FiftyOne 1.22 takes from a file, by its own rules."""
+    content = json.loads((tmp_path / "coco.json").read_text())
+    assert isinstance(content["info"], dict)
+    assert content["licenses"] == []
+    names = {category["id"]: category["name"] for category in content["categories"]}
+    assert len(set(names.values())) == len(names)
+    assert all(category["supercategory"] for category in content["categories"])
+    images = {image["id"]: image for image in content["images"]}
+    assert len(images) == len({image["file_name"] for image in images.values()}) == len(masks)
+    for annotation in content["annotations"]:
+        image, (x, y, width, height) = images[annotation["image_id"]], annotation["bbox"]
+        encoded = annotation["segmentation"]
+        assert isinstance(encoded["counts"], str)  # compressed; a list would be taken for plain run lengths
+        assert encoded["size"] == [image["height"], image["width"]]
+        whole = rle.decode(encoded).astype(bool)
+        assert whole[y:y + height, x:x + width].sum() == whole.sum() == annotation["area"]  # it cuts masks to boxes
+        assert annotation["category_id"] in names
+        assert 0 <= annotation["score"] <= 1
+        assert annotation["iscrowd"] == 0
 
 
 def test_no_images_are_a_valid_file_too(tmp_path):

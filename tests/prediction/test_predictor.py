@@ -326,7 +326,7 @@ def test_pixel_outlines_are_the_same_from_the_folder_and_from_pictures(photos: P
     source = FolderImages(photos)
     predict_folder(ColourParts(), source, tmp_path / "out", run="r", write=["masks"], outline="pixel", workers=0)
     fine = list(PartPredictor(ColourParts(), outline="pixel").predict([source[0], source[1]]))
-    coarse = list(PartPredictor(ColourParts()).predict([source[0], source[1]]))
+    coarse = list(PartPredictor(ColourParts(), outline="patch").predict([source[0], source[1]]))
     files = [tmp_path / "out" / "masks" / f"{name}.png" for name in output_names(source.names)]
     for file, parts, plain in zip(files[:2], fine, coarse, strict=True):
         assert np.array_equal(np.asarray(Image.open(file)), parts.mask)
@@ -336,5 +336,5 @@ def test_pixel_outlines_are_the_same_from_the_folder_and_from_pictures(photos: P
 
 
 def test_an_unknown_outline_is_told() -> None:
-    with pytest.raises(MPAEError, match="Unknown outline 'sharp'; choose one of: patch, pixel"):
+    with pytest.raises(MPAEError, match="Unknown outline 'sharp'; choose one of: pixel, patch"):
         PartPredictor(ColourParts(), outline="sharp")

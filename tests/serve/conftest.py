@@ -18,8 +18,17 @@ pytest.importorskip("httpx", reason="httpx is not installed: the server's tests 
 from starlette.testclient import TestClient
 
 from mpae.run import Run
+from mpae.serve import session as sessions
 from mpae.serve.app import make_app
 from mpae.serve.session import Session
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_head_start() -> Iterator[None]:
+    """Nobody looks at the first photos here: the model is loaded at once."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sessions, "HEAD_START", 0)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +62,16 @@ def session(made: Path, place: Path) -> Session:
 
 @pytest.fixture
 def client(session: Session) -> Iterator[TestClient]:
+    yield from client_of(session)
+
+
+@pytest.fixture(scope="session")
+def reader(made: Path) -> Iterator[TestClient]:
+    """One for all tests that change nothing."""
+    yield from client_of(Session(Run.open(made / "run"), made / "photos <b>"))
+
+
+def client_of(session: Session) -> Iterator[TestClient]:
     app = make_app(session, hosts=("testserver", "127.0.0.1"))
     with TestClient(app, headers={"x-mpae": "1"}) as client:
         wait_until(lambda: session.state in ("ready", "failed"))

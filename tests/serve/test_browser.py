@@ -57,8 +57,10 @@ def opened(browser: Any, address: str) -> Iterator[Opened]:
     found.context.close()
 
 
+# Functions, not expressions: these the page's own content security policy refuses to evaluate a second time.
+
 def wait_for_search(page: Any) -> None:
-    page.wait_for_function("fetch('/api/state').then(answer => answer.json()).then(state => state.measured)")
+    page.wait_for_function("() => fetch('/api/state').then(answer => answer.json()).then(state => state.measured)")
     page.reload()
 
 
@@ -67,7 +69,7 @@ def test_gallery_and_filter(opened: Opened) -> None:
     page.wait_for_selector(".tile path")
     assert page.locator(".tile").count() == 14
     assert page.locator(".count").inner_text() == "14 of 14 photos"
-    page.wait_for_function("[...document.querySelectorAll('.tile')].every(tile => tile.title)")
+    page.wait_for_function("() => [...document.querySelectorAll('.tile')].every(tile => tile.title)")
     chip = page.locator(".chip").first
     name = chip.inner_text().strip()
     shown = page.evaluate("name => [...document.querySelectorAll('.tile')].filter("
@@ -141,7 +143,7 @@ def test_search_from_a_photo_of_the_gallery(opened: Opened) -> None:
     page.locator(".tile").first.click()
     page.locator("dialog table").wait_for()
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("document.querySelector('dialog h2').title.length > 0")
+    page.wait_for_function("() => document.querySelector('dialog h2').title.length > 0")
     page.locator("dialog tbody tr").first.get_by_role("button").click()
     page.locator("dialog .results .tile").first.wait_for()
     page.keyboard.press("Escape")

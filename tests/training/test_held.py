@@ -11,7 +11,7 @@ from mpae.data.sources.in_memory import InMemoryImages
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import build_model
 from mpae.model.masking import random_mask
-from mpae.training.held import PATIENCE, STILL, Held, at_hidden, changed, rests, set_aside
+from mpae.training.held import BETTER, PATIENCE, SHARE, STILL, Held, Look, at_hidden, changed, rests, set_aside
 
 
 def test_every_image_is_trained_on_or_set_aside() -> None:
@@ -33,14 +33,25 @@ def test_changed_by_a_loop() -> None:
     assert changed(torch.full((1, 2, 2), 3), torch.full((1, 2, 2), 3), 3) == 0  # no part at all
 
 
-def test_a_run_comes_to_rest_where_changes_are_small_or_no_longer_fall() -> None:
+def test_a_run_comes_to_rest_where_changes_are_small_or_nothing_gets_smaller() -> None:
+    def changes(*values: float) -> list[Look]:
+        return [Look(value, 1.0) for value in values]
+
     assert rests([]) == 0
-    assert rests([0.5, 0.4, 0.3, 0.2]) == 0
-    assert rests([0.5, STILL / 2]) == 1
-    assert rests([0.2] + [0.2] * PATIENCE) == 1
-    assert rests([0.2] + [0.2] * (PATIENCE - 1) + [0.1] * PATIENCE) == 0  # a smaller one came in time
-    assert rests([STILL / 2] * 3) == 3
-    assert rests(([0.2] + [0.2] * PATIENCE) * 2) == 2  # each rest begins anew
+    assert rests(changes(0.5, 0.4, 0.3, 0.2)) == 0
+    assert rests(changes(0.5, STILL / 2)) == 1
+    assert rests(changes(0.2, *[0.2] * PATIENCE)) == 1
+    assert rests(changes(0.2, *[0.2] * (PATIENCE - 1), *[0.1] * PATIENCE)) == 0  # a smaller one came in time
+    assert rests(changes(*[STILL / 2] * 3)) == 3
+    assert rests(changes(0.2, *[0.2] * PATIENCE) * 2) == 2  # each rest begins anew
+
+
+def test_a_run_goes_on_while_hidden_patches_are_restored_better() -> None:
+    falling = [Look(0.2, 1.0 * (BETTER - 0.01) ** look) for look in range(20)]
+    assert rests(falling) == 0
+    assert rests([*falling, *[falling[-1]] * PATIENCE]) == 0  # after twenty looks it waits for longer
+    assert rests([*falling, *[falling[-1]] * round(20 * SHARE / (1 - SHARE))]) == 1
+    assert rests([Look(0.2, 1.0 * (1 + BETTER) / 2)] * (PATIENCE + 1)) == 1  # hardly less is not less
 
 
 class Averages(nn.Module):
@@ -72,7 +83,7 @@ def test_a_look_tells_change_and_errors_and_goes_on_from_a_checkpoint(pixels_per
     second = later.look(model)
     assert second == first | {"held_changed": 0.0}
     later.note(second)
-    assert (later.changes, later.drops) == ([0.0], 1)
+    assert ([look.change for look in later.looks], later.drops) == ([0.0], 1)
     assert Held(pictures(18), config, network, later.state_dict()).drops == 1
 
 

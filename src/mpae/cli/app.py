@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 import warnings
 from collections.abc import Callable
-from importlib import import_module, metadata
+from importlib import import_module
 from keyword import iskeyword
 from pkgutil import get_data
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ from typer.core import TyperGroup
 
 from mpae import __version__
 from mpae.errors import MPAEError
+from mpae.extras import check_versions
 
 # The verbs in the order of `mpae --help`, each with the panel that lists it. A verb is the function of its name
 # in cli/NAME.py, which declares its flags (with a _ behind it where Python uses the word itself: import_).
@@ -42,7 +42,6 @@ VERBS = {
     "backbones": "Lists",
     "doctor": "Lists",
 }
-OLDEST = {"Python": (3, 10), "torch": (2, 4)}  # as pyproject.toml has them
 
 
 class Verbs(TyperGroup):
@@ -93,19 +92,6 @@ def show_version(wanted: bool) -> None:
 def root(version: Annotated[bool, typer.Option("--version", callback=show_version, is_eager=True,
                                                help="print the version")] = False) -> None:
     pass
-
-
-def check_versions() -> None:
-    """What is too old would fail later, in a traceback that says nothing of that."""
-    found = {"Python": sys.version.split()[0]}
-    try:
-        found["torch"] = metadata.version("torch")
-    except metadata.PackageNotFoundError:
-        raise MPAEError("mpae needs torch, which is not installed here; pip install torch.") from None
-    for name, oldest in OLDEST.items():
-        if tuple(int(number) for number in re.findall(r"\d+", found[name])[:2]) < oldest:
-            raise MPAEError(f"mpae needs {name} {'.'.join(map(str, oldest))} or newer, and this is {found[name]}; "
-                            "upgrade it.")
 
 
 UsageError: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

@@ -18,7 +18,7 @@ from mpae.config import BackboneSettings, resolve
 
 PARTS = 8
 TRAINING_IMAGES, TEST_IMAGES = 160, 64
-KINDS = {"birds": "bird", "pets": "quadruped"}  # run that comes with the package -> drawn images that are like its own
+OWN_PHOTOS = f"mpae fit PHOTOS --out runs/mine --parts {PARTS}"
 
 SETTINGS = {
     "data.dataset": "synthetic",
@@ -48,11 +48,12 @@ def demo(
 
     console, start = messages(quiet), time.monotonic()
     check_out(Run(folder / "run"), False, overwrite)
+    console.print(f"Your own photos:  {OWN_PHOTOS}", highlight=False, soft_wrap=True)
     for name, sheet in first_look(folder):
-        console.print(f"What '{name}', a run that comes with mpae, finds in drawn images: {sheet}\n"
-                      f"On your own photo:  mpae show {name} PHOTO", highlight=False, soft_wrap=True)
+        console.print(f"The run '{name}' comes with mpae; its parts of drawn images: {sheet}; of your own photo:  "
+                      f"mpae show {name} PHOTO", highlight=False, soft_wrap=True)
     console.print(f"{TRAINING_IMAGES} images are drawn, none of them labelled; {PARTS} parts are learned from them. "
-                  "This takes a few minutes.", highlight=False)
+                  "This takes a few minutes.", highlight=False, soft_wrap=True)
     training, test = SyntheticImages(TRAINING_IMAGES), SyntheticImages(TEST_IMAGES, split="test")
     result = fit(resolve("laptop", overrides=SETTINGS), training, folder / "run", overwrite=overwrite,
                  console=console)
@@ -72,23 +73,21 @@ def demo(
     out.print(f"{(time.monotonic() - start) / 60:.1f} minutes in all.\n"
               f"Look at:       {folder / 'parts.png'}\n"
               f"and at:        {page}\n"
-              f"Your photos:   mpae fit PHOTOS --out runs/mine --parts {PARTS}", highlight=False, soft_wrap=True)
+              f"Your photos:   {OWN_PHOTOS}", highlight=False, soft_wrap=True)
 
 
 def first_look(folder: Path) -> Iterator[tuple[str, Path]]:
     """Each run that comes with the package, and a sheet of drawn images with the parts that it finds in them."""
     from mpae.assets.trained import trained_runs
-    from mpae.data.sources.subsets import Pictures
-    from mpae.data.sources.synthetic import SyntheticImages
-    from mpae.evaluation.comparison import draw_side_by_side
+    from mpae.data.sources.synthetic import drawn_images
+    from mpae.evaluation.comparison import SHOWN, draw_side_by_side
     from mpae.files import write_atomically
     from mpae.model.load import load_model
+    from mpae.run import Run
 
-    drawn = SyntheticImages(TEST_IMAGES, split="test")
     for name, run in trained_runs().items():
-        chosen = [index for index, image in enumerate(drawn.names) if image.endswith(KINDS.get(name, ""))]
         sheet = folder / f"{name}.png"
-        picture = draw_side_by_side(Pictures(drawn, chosen), {name: load_model(run)})
+        picture = draw_side_by_side(drawn_images(Run(run).content().get("kind"), SHOWN), {name: load_model(run)})
         write_atomically(sheet, partial(picture.save, format="PNG"))
         yield name, sheet
 

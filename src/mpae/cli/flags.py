@@ -22,5 +22,5 @@ Preset = Annotated[str | None, typer.Option(help="laptop or paper; the default f
 ConfigFile = Annotated[Path | None, typer.Option("--config", help="a YAML file of settings")]
 Assignments = Annotated[list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE",
                                                        help="any setting; `mpae settings` lists them")]
-Outline = Annotated[str, typer.Option(help="of masks: patch, the grid of patches, or pixel, the edges in the photo; "
-                                      "about 0.1 s per photo")]
+Outline = Annotated[str, typer.Option(help="of masks: pixel, the edges in the photo, at about 0.1 s per photo, or "
+                                      "patch, the grid of patches")]

@@ -22,7 +22,7 @@ def predict(
     write: Annotated[str, typer.Option(help=f"what to write: {', '.join(OUTPUTS)}")] = ",".join(DEFAULT_OUTPUTS),
     image_size: ImageSize = None,
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
-    outline: Outline = "patch",
+    outline: Outline = "pixel",
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="join the run's parts to so many")] = None,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
     device: Device = "auto",

@@ -1,4 +1,4 @@
-"""`mpae runs`: the trained runs that come with mpae, and those in the folder `runs` here."""
+"""`mpae runs`: the trained runs that come with mpae, and those in the folder `runs` here; the card of one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ HERE = Path("runs")  # where `mpae fit` puts runs
 
 
 def runs(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="a run that comes with mpae, for --out")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="a run that comes with mpae, to read "
+                                                                     "its card")] = None,
     out_folder: Annotated[Path | None, typer.Option("--out", "-o", help="copy it to this folder, to name its "
                                                     "parts or to look into it")] = None,
 ) -> None:
@@ -26,14 +27,17 @@ def runs(
     from mpae.run import Run
 
     trained, out = trained_runs(), results()
-    if name is not None or out_folder is not None:
-        if name is None or out_folder is None:
-            raise MPAEError("Give both a run and a folder to copy it to: mpae runs NAME --out DIR.")
+    if name is not None:
         if name not in trained:
-            raise MPAEError(f"'{name}' is not copied, {unknown_name(name)}.")
-        copy(trained[name], out_folder)
-        out.print(f"'{out_folder}' is a copy of '{name}'.", highlight=False, soft_wrap=True)
+            raise MPAEError(f"'{name}' has no card here, {unknown_name(name)}.")
+        if out_folder is None:
+            print(card(trained[name]))
+        else:
+            copy(trained[name], out_folder)
+            out.print(f"'{out_folder}' is a copy of '{name}'.", highlight=False, soft_wrap=True)
         return
+    if out_folder is not None:
+        raise MPAEError("Give the run to copy too: mpae runs NAME --out DIR.")
     table = new_table("run", "parts", "size", "what it is")
     found = trained | {str(file.parent): file.parent for file in sorted(HERE.glob("*/config.yaml"))}
     for label, folder in found.items():
@@ -47,6 +51,14 @@ def runs(
     if not trained:
         out.print("The runs that come with mpae are missing here; install it again.", highlight=False)
     out.print(table)
+
+
+def card(folder: Path) -> str:
+    file = folder / "README.md"
+    try:
+        return f"{file.read_text(encoding='utf-8')}\n{file}"
+    except OSError:
+        raise MPAEError(f"The card '{file}' is missing; install mpae again.") from None
 
 
 def copy(folder: Path, out: Path) -> None:

@@ -29,10 +29,11 @@ SIGNATURE = "mpae show"  # in a PNG that may be replaced by the next one
 
 def show(
     run: RunFolder,
-    image: Annotated[Path, typer.Argument(metavar="IMAGE", help="one image file")],
+    image: Annotated[Path | None, typer.Argument(metavar="[IMAGE]", help="one image file; one that mpae draws if not "
+                                                 "given")] = None,
     out_file: Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE.png",
-                                                  help="the picture to write; IMAGE-parts.png beside the image if "
-                                                       "not given")] = None,
+                                                  help="the picture to write; if not given, IMAGE-parts.png "
+                                                       "beside the image, or RUN-parts.png here")] = None,
     device: Device = "auto",
     quiet: Quiet = False,
 ) -> None:
@@ -40,20 +41,26 @@ def show(
     from PIL import Image
 
     from mpae.data.sources.in_memory import iterate_pictures
+    from mpae.data.sources.synthetic import drawn_images
     from mpae.devices import choose_device
     from mpae.drawing.overlay import overlay, viewing_size
     from mpae.hub import run_folder
     from mpae.model.load import load_model
     from mpae.prediction.part_names import PartNames
     from mpae.prediction.predictor import PartPredictor
+    from mpae.run import Run
 
     console = messages(quiet)
-    if image.is_dir():
-        raise MPAEError(f"'{image}' is a folder; `mpae show` takes one image, `mpae predict` takes folders.")
-    picture = next(iterate_pictures(image))
-    file = out_file or png_file(image)
+    if image is None:
+        folder = run_folder(run)
+        picture = drawn_images(Run.open(folder).content().get("kind"), 1)[0]
+        file = out_file or Path(f"{folder.name}-parts.png")
+    else:
+        if image.is_dir():
+            raise MPAEError(f"'{image}' is a folder; `mpae show` takes one image, `mpae predict` takes folders.")
+        picture = next(iterate_pictures(image))  # a mistake in the image is told before a run is fetched
+        folder, file = run_folder(run), out_file or png_file(image)
     check_replaceable(file)
-    folder = run_folder(run)
     with busy(console, "find the parts"):
         model = load_model(folder)
         names = PartNames.load(folder, model.num_parts)

@@ -36,6 +36,8 @@ def study(
     parts: Annotated[str | None, typer.Option(help="K, or several as 4,8,16, if not the study's")] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="runs of each row, with seeds 0, 1, ...")] = 1,
     max_minutes: Annotated[float | None, typer.Option(min=0.01, help="of training, for each run")] = None,
+    split: Annotated[str, typer.Option(help="on which runs are evaluated; a study that is to choose a setting does not "
+                                       "look at test")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="evaluate on so many images, spread over the split")] = None,
     image_size: Annotated[int | None, typer.Option(min=14, max=4096, help="side of the images of the evaluation, if "
                                                    "not that of training")] = None,
@@ -68,11 +70,11 @@ def study(
         return
     called, chosen = find_study(name)
     request = make_request(chosen, dataset, roots or [], preset, parts, assignments or [], seeds=seeds,
-                           max_minutes=max_minutes, limit=limit, image_size=image_size)
+                           max_minutes=max_minutes, split=split, limit=limit, image_size=image_size)
     folder = StudyFolder(out_folder or Path("studies") / called, runs_folder)
     folder.check(called)
     runs = share(distinct(expand(chosen, request)), array)
-    images = check_data(runs)
+    images = check_data(runs, split)
     if dry_run:
         print_plan(folder, chosen, request, runs, images)
         return
@@ -146,10 +148,9 @@ def number_list(parts: str | None) -> tuple[int, ...]:
     return tuple(int(word) for word in words)
 
 
-def check_data(runs: list[PlannedRun]) -> dict[str, tuple[int, int]]:
+def check_data(runs: list[PlannedRun], split: str) -> dict[str, tuple[int, int]]:
     """Open every dataset before any time is spent; how many images to train on and to evaluate each has."""
     from mpae.data.catalogue import find_dataset, open_annotated, open_images
-    from mpae.studies.expand import SPLIT
 
     images: dict[str, tuple[int, int]] = {}
     for run in runs:
@@ -157,7 +158,7 @@ def check_data(runs: list[PlannedRun]) -> dict[str, tuple[int, int]]:
         if data.dataset not in images:
             training = len(open_images(data, "train"))
             annotated = find_dataset(data.dataset).open is not None
-            images[data.dataset] = training, len(open_annotated(data, SPLIT)) if annotated else training
+            images[data.dataset] = training, len(open_annotated(data, split)) if annotated else training
     return images
 
 

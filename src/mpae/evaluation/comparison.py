@@ -13,6 +13,7 @@ from mpae.data.sources.synthetic import SyntheticImages
 from mpae.drawing.overlay import paint_parts, preview_grid
 from mpae.evaluation.evaluate import evaluate
 from mpae.model.protocol import PartMaps, PartModel
+from mpae.prediction.part_names import PartNames
 from mpae.prediction.predictor import PartPredictor
 
 TITLES = ("pixels: NMI", "ARI", "keypoints: NMI", "ARI", "foreground IoU")  # of `measure`
@@ -47,13 +48,19 @@ def measure(system: PartModel, images: int, progress: Callable[[str, int, int], 
                                      pixels["foreground_iou"])]
 
 
-def draw_side_by_side(source: ImageSource, systems: Mapping[str, PartModel]) -> Image.Image:
-    """Image | parts of each system, for the first images of a source; two images a row."""
+def draw_side_by_side(source: ImageSource, systems: Mapping[str, PartModel],
+                      names: PartNames | None = None) -> Image.Image:
+    """Image | parts of each system, for the first images of a source; two images a row.
+
+    Args:
+        names: of the parts of all systems, which may be joined or hidden.
+    """
     pictures = [source[index] for index in range(SHOWN)]
     columns = [[picture.image for picture in pictures]]
     for model in systems.values():
         found = PartPredictor(model).predict(pictures)
-        columns.append([paint_parts(picture.image, parts.mask)
+        known = names or PartNames(model.num_parts)
+        columns.append([paint_parts(picture.image, known.seen(parts.mask), known.colours())
                         for picture, parts in zip(pictures, found, strict=True)])
     rows = [list(row) for row in zip(*columns, strict=True)]  # image, system, system, ...
     return preview_grid([left + right for left, right in zip(rows[::2], rows[1::2], strict=True)],

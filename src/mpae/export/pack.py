@@ -41,12 +41,13 @@ class Packed:
     lowest: float  # that of the image with the lowest
 
 
-def pack_run(run: Run, out: Path, source: ImageSource, about: str,
+def pack_run(run: Run, out: Path, source: ImageSource, about: str, kind: str | None = None,
              progress: Callable[[str, int, int], None] = lambda *_: None) -> Packed:
     """Write a packed run to a new folder, where it is small enough and agrees with the run on these images.
 
     Args:
         about: one line that `mpae runs` shows.
+        kind: of drawn images that it is shown on where there is no photo.
     """
     if out.exists():
         raise MPAEError(f"'{out}' exists already; choose another folder.")
@@ -54,7 +55,7 @@ def pack_run(run: Run, out: Path, source: ImageSource, about: str,
     packed = Run(out)
     try:
         content = {key: value for key, value in run.shared_content().items() if key != "images_digest"}
-        write_text(packed.config_file, yaml.safe_dump({"about": about, **content}, sort_keys=False))
+        write_text(packed.config_file, yaml.safe_dump({"about": about, "kind": kind, **content}, sort_keys=False))
         packed.save_weights(pack(weights), {"packed": "int8"})
         if run.parts_file.is_file():
             shutil.copy(run.parts_file, packed.parts_file)

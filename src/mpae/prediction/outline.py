@@ -20,12 +20,14 @@ from PIL import Image
 from mpae.errors import MPAEError
 from mpae.prediction.masks import interpolation_axis
 
-OUTLINES = ("patch", "pixel")  # the grid of patches, or the edges in the picture
+OUTLINES = ("pixel", "patch")  # the edges in the picture, as prediction has it if not asked; or the grid of patches
 LONGEST = 384  # pixels along the longer side at which edges are looked for
 REACH = 12.0  # lambda, in squares of the side of a patch
 EDGE = 0.03  # sigma: a step of colour, of 0..1 in each channel, that counts as an edge
 UNSURE = 0.05  # weight of a patch that says nothing; one that is sure has 1 more
 ROUNDS = 3
+CERTAIN = 1e-4  # least probability of object or background
+DIGITS = 1024  # steps of a logit of 1 that count: the last digits depend on the other images of a batch
 
 
 def checked_outline(outline: str) -> str:
@@ -49,7 +51,8 @@ def refine(logits: np.ndarray, image: Image.Image, size: tuple[int, int] | None 
     width, height = working_size(size or image.size)
     colours = np.asarray(image.resize((width, height), Image.Resampling.BOX), dtype=np.float32) / 255  # (H', W', 3)
     columns, rows = interpolation_axis(width, grid[1]).weights, interpolation_axis(height, grid[0]).weights
-    fine = rows @ (np.asarray(logits, dtype=np.float32) @ columns.T)  # (K+1, H', W')
+    coarse = np.round(np.asarray(logits, dtype=np.float32) * DIGITS) / DIGITS
+    fine = rows @ (coarse @ columns.T)  # (K+1, H', W')
     best = fine[:-1].max(axis=0)
     patch = max(width / grid[1], height / grid[0])  # pixels
     share = refined_share(1 / (1 + np.exp((fine[-1] - best).clip(-30, 30))), colours, patch)
@@ -73,7 +76,7 @@ def refined_share(share: np.ndarray, colours: np.ndarray, patch: float) -> np.nd
         weight = np.float32(1.5 * REACH * patch**2 * 4 ** (ROUNDS - 1 - step) / (4**ROUNDS - 1))
         smooth = smooth_columns(smooth, weight * down)
         smooth = smooth_columns(smooth.transpose(0, 2, 1), weight * across).transpose(0, 2, 1)
-    return (smooth[0] / smooth[1]).clip(1e-6, 1 - 1e-6)
+    return (smooth[0] / smooth[1]).clip(CERTAIN, 1 - CERTAIN)
 
 
 def likeness(colours: np.ndarray, axis: int) -> np.ndarray:

@@ -55,13 +55,13 @@ class Described(NamedTuple):
 class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
-    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "patch",
+    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "pixel",
                  device: torch.device | str | None = None, names: PartNames | None = None,
                  part_of: Sequence[int] | None = None):
         """
         Args:
             flip: average the logits of the picture and of its mirror image; it takes twice the time.
-            outline: "patch", of the grid of patches, or "pixel", of the edges in the picture.
+            outline: "pixel", of the edges in the picture, or "patch", of the grid of patches.
             device: where the model moves; without one it stays where it is.
             names: that people gave the K parts of the model; their numbers if not given.
             part_of: (K,), the part of fewer, 0.., that each of them belongs to; `Hierarchy.part_of` gives it.
@@ -133,7 +133,7 @@ class FolderPrediction:
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
-                   outline: str = "patch", part_of: Sequence[int] | None = None, batch_size: int = 16,
+                   outline: str = "pixel", part_of: Sequence[int] | None = None, batch_size: int = 16,
                    workers: int = 0, overwrite: bool = False, device: torch.device | str | None = None,
                    names: PartNames | None = None,
                    progress: Progress = lambda *_: None) -> FolderPrediction:

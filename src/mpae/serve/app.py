@@ -58,7 +58,8 @@ def make_app(session: Session, hosts: Collection[str] | None = None, token: str 
         Route("/thumbnail/{row:int}", thumbnail), Route("/photo/{row:int}", view),
         Route("/download/{row:int}/{kind}", download), Route("/coco.json", coco_file),
         Route("/api/samples", samples), Route("/sample/{number:int}", sample), Route("/preview.png", preview)]
-    errors: dict[Any, Any] = {MPAEError: told, UnreadableImage: unreadable, HTTPException: http_error}
+    errors: dict[Any, Any] = {MPAEError: told, UnreadableImage: unreadable, OSError: not_written,
+                              HTTPException: http_error}
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors,
                     middleware=[Middleware(Guard, hosts=hosts, token=token)])
     app.state.session = session
@@ -344,6 +345,13 @@ async def told(request: Request, error: Exception) -> Response:
 
 async def unreadable(request: Request, error: Exception) -> Response:
     return JSONResponse({"sentence": f"This photo cannot be shown: {printable(str(error))}."}, status_code=404)
+
+
+async def not_written(request: Request, error: Any) -> Response:
+    """A full disk, or a run folder that is only to be read."""
+    sentence = (f"The disk refused it ({error.strerror or type(error).__name__}), and nothing was changed; make room, "
+                "or allow writing to the run folder.")
+    return JSONResponse({"sentence": sentence}, status_code=500)
 
 
 async def http_error(request: Request, error: Any) -> Response:

@@ -47,6 +47,7 @@ def rename(names: PartNames, part: int, name: str) -> PartNames:
     if not wanted:
         raise MPAEError("The name is empty; give the part at least one letter.")
     for other in names.parts():
-        if other.name == wanted and part not in other.members:
-            raise MPAEError(f"'{wanted}' is the name of another part already; choose another name, or join the two.")
+        if other.name.casefold() == wanted.casefold() and part not in other.members:
+            raise MPAEError(f"'{other.name}' is the name of another part already; choose another name, or join the "
+                            "two.")
     return names.rename(part, name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import secrets
 import socket
 from collections.abc import Callable
@@ -48,7 +49,8 @@ def listen(host: str, port: int | None) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     error: OSError | None = None
     for number in [port] if port is not None else range(PORT, PORT + 10):
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio sends small answers at once where the protocol is named; else each waits 40 ms for the one before
+        listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, number))
@@ -58,8 +60,10 @@ def listen(host: str, port: int | None) -> socket.socket:
             listening.close()
             error = found
     place = f"port {port} of {host}" if port is not None else f"the ports {PORT} to {PORT + 9} of {host}"
-    raise MPAEError(f"Cannot listen at {place}: {error.strerror if error else 'none is free'}; "
-                    "choose another one with --port, or end what uses it.")
+    taken = error is None or error.errno in (errno.EADDRINUSE, errno.EACCES)
+    way_out = ("choose another one with --port, or end what uses it" if taken else
+               "give an address of this machine as --host")
+    raise MPAEError(f"Cannot listen at {place}: {error.strerror if error else 'none is free'}; {way_out}.")
 
 
 def address(host: str, port: int, token: str | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import logging
+import os
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
+from platformdirs import user_cache_path
 
+from mpae.assets.trained import comes_with_mpae
 from mpae.data.source import ImageSource, Picture, UnreadableImage
 from mpae.data.sources.folder import FolderImages, images_at
 from mpae.errors import MPAEError
@@ -92,7 +95,7 @@ class Session:
         self.predictor: PartPredictor | None = None
         self._model_ready, self._stop, self._may_go_on = threading.Event(), threading.Event(), threading.Event()
         self._may_go_on.set()
-        self._edit = threading.Lock()
+        self._edit, self._dropped = threading.Lock(), threading.Lock()
         self._names: tuple[Any, PartNames] | None = None
         self._now: Now | None = None
         self._row_of: tuple[int, dict[str, int]] = (-1, {})
@@ -191,12 +194,13 @@ class Session:
 
     @contextlib.contextmanager
     def before_others(self) -> Any:
-        """While this lasts, the background prediction waits."""
-        self._may_go_on.clear()
-        try:
-            yield
-        finally:
-            self._may_go_on.set()
+        """While this lasts, the background prediction waits, and so does the next dropped photo."""
+        with self._dropped:
+            self._may_go_on.clear()
+            try:
+                yield
+            finally:
+                self._may_go_on.set()
 
     # -- in the background
 
@@ -221,10 +225,17 @@ class Session:
             self._model_ready.set()
 
     def _load_model(self) -> None:
+        import torch
+
         from mpae.model.load import load_model
         from mpae.prediction.predictor import PartPredictor
 
-        self.predictor = PartPredictor(load_model(self.run.folder))
+        # The other half is for the page and the browser. On two cores, two threads that wait for each other took up to
+        # 5 s for a photo beside other work, and one took 0.5 s.
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // 2)))
+        predictor = PartPredictor(load_model(self.run.folder))
+        next(predictor.predict([Picture("warm-up", Image.new("RGB", (64, 64)), "")]))  # the first photo is the slowest
+        self.predictor = predictor
         self._model_ready.set()
 
     def _predict(self) -> None:
@@ -280,7 +291,16 @@ class Session:
         source, self._own = images_at(images), True
         origin = str(images.resolve())
         mark = hashlib.blake2b(origin.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
-        return source, PredictionFolder(self.run.folder / "predictions" / f"{images.resolve().name}-{mark}"), origin
+        folder = self._kept_in() / f"{images.resolve().name}-{mark}"
+        log.info("Predictions are kept in '%s'.", folder)
+        return source, PredictionFolder(folder), origin
+
+    def _kept_in(self) -> Path:
+        """Where predictions are kept: in the run folder, or in the user's cache folder if that is only to be read."""
+        folder = self.run.folder
+        if os.access(folder, os.W_OK) and not comes_with_mpae(folder):
+            return folder / "predictions"
+        return user_cache_path("mpae", appauthor=False) / "predictions" / f"{folder.name}-{self._digest[:8]}"
 
     def _open_predictions(self, images: Path) -> tuple[ImageSource | None, PredictionFolder, str]:
         found = self._found = Predictions(images)

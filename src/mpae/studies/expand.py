@@ -21,8 +21,6 @@ from mpae.errors import MPAEError
 from mpae.studies.study import Data, Row, Study, Values
 from mpae.studies.systems import OURS, is_fitted, known_methods
 
-SPLIT = "test"  # on which runs are evaluated
-
 # Settings that say where and how fast, not what is trained.
 ELSEWHERE = {"data.root", "data.workers", "cache.folder", "cache.limit_gb", "training.accelerator",
              "training.checkpoint_minutes", "training.preview_minutes"}
@@ -41,6 +39,7 @@ class Request(Data):
     seeds: int = 1
     max_minutes: float | None = None  # of each run
     settings: Values = Field(default_factory=dict)  # of --set
+    split: str = "test"  # on which runs are evaluated
     limit: int | None = None  # images of an evaluation
     image_size: int | None = None  # of an evaluation
 

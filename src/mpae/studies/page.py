@@ -54,10 +54,10 @@ def page_content(folder: StudyFolder, study: Study, request: Request, tables: li
 
 
 def evaluation_text(request: Request) -> str:
-    images = f"{request.limit} images of the test split" if request.limit else "The whole test split"
+    images = f"{request.limit} images of the" if request.limit else "The whole"
     size = f" at {request.image_size} px" if request.image_size else ""
     seeds = f"means over {request.seeds} seeds, ± the deviation between them" if request.seeds > 1 else "one seed"
-    return f"{images}{size}; {seeds}; preset {request.preset}."
+    return f"{images} {request.split} split{size}; {seeds}; preset {request.preset}."
 
 
 def settings_text(study: Study, request: Request) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from mpae.config import Config, from_run
 from mpae.errors import MPAEError
 from mpae.files import write_text
-from mpae.studies.expand import SPLIT, PlannedRun, Request
+from mpae.studies.expand import PlannedRun, Request
 from mpae.studies.folder import StudyFolder
 from mpae.studies.study import Data, Study, Values
 from mpae.studies.systems import OURS
@@ -53,8 +53,9 @@ def make_task(folder: StudyFolder, study: Study, request: Request, planned: Plan
 
 def wanted_evaluation(planned: PlannedRun, request: Request) -> dict[str, Any]:
     """The evaluation of a run that belongs in the table, as `mpae evaluate` records it."""
-    return {"evaluation": planned.config.data.dataset, "split": SPLIT, "num_parts": planned.config.model.num_parts,
-            "image_size": request.image_size or planned.config.data.image_size, "limit": request.limit}
+    config = planned.config
+    return {"evaluation": config.data.dataset, "split": request.split, "num_parts": config.model.num_parts,
+            "image_size": request.image_size or config.data.image_size, "limit": request.limit}
 
 
 def wanted_pictures(study: Study, planned: PlannedRun) -> tuple[str, ...]:

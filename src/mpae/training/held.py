@@ -1,11 +1,13 @@
 """Images set aside, which training never sees: do parts still change, and how well are hidden patches restored?
 
-No label is looked at. Where parts no longer change the learning rate drops, and after its last drop the run ends.
+No label is looked at. Where parts have come to rest and hidden patches are restored no better the learning rate drops,
+and after its last drop the run ends.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +25,9 @@ EVERY = 50  # steps between two looks
 BATCH = 16  # images that are looked at together
 RESTORED = 2  # batches whose restoration is looked at too; VGG costs more than all the rest
 STILL = 0.01  # share of the patches of parts that change from look to look; with less nothing changes any more
-PATIENCE = 3  # looks in a row without a smaller change
+PATIENCE = 3  # looks in a row without a smaller change and without a smaller error, at least
+SHARE = 1 / 3  # of all looks since the last rest that these are at least: what learns slowly is given time
+BETTER = 0.995  # of the least error so far; what is not below that is no smaller error
 
 
 def set_aside(source: ImageSource, number: int) -> tuple[ImageSource, ImageSource | None]:
@@ -37,8 +41,15 @@ def set_aside(source: ImageSource, number: int) -> tuple[ImageSource, ImageSourc
     return Pictures(source, rest), Pictures(source, sorted(held))
 
 
+class Look(NamedTuple):
+    """What one look at the images set aside told."""
+
+    change: float  # share of the patches of parts that have another part than at the last look
+    error: float  # of hidden patches: L1, and VGG distance where there is VGG
+
+
 class Held:
-    """Looks at the images set aside, and remembers how much each look differed from the one before.
+    """Looks at the images set aside, and remembers what each look told.
 
     Args:
         state: of a checkpoint; a run that goes on compares with what was seen before.
@@ -49,16 +60,16 @@ class Held:
         self.source, self.config, self.perceptual = source, config, perceptual
         state = state or {}
         self.labels = state.get("labels")  # (n, h, w) of the last look
-        self.changes: list[float] = state["changes"].tolist() if "changes" in state else []
+        self.looks = [Look(*row) for row in state["looks"].tolist()] if "looks" in state else []
 
     def state_dict(self) -> dict[str, Tensor]:
-        found = {"changes": torch.tensor(self.changes)}
+        found = {"looks": torch.tensor(self.looks, dtype=torch.float64)}
         return found if self.labels is None else found | {"labels": self.labels}
 
     @property
     def drops(self) -> int:
-        """How often the learning rate has dropped because parts had stopped to change."""
-        return rests(self.changes)
+        """How often the learning rate has dropped because the run had come to rest."""
+        return rests(self.looks)
 
     @torch.no_grad()
     def look(self, model: MPAE) -> dict[str, float]:
@@ -80,9 +91,10 @@ class Held:
         return figures if before is None else {"held_changed": changed(before, now, model.num_parts)} | figures
 
     def note(self, figures: dict[str, float]) -> None:
-        """Remember how much has changed; apart from `look`, which one process does for all."""
+        """Remember a look; apart from `look`, which one process does for all."""
         if "held_changed" in figures:
-            self.changes.append(figures["held_changed"])
+            error = figures["held_pixel"] + figures.get("held_perceptual", 0.0)
+            self.looks.append(Look(figures["held_changed"], error))
 
     def _mask(self, model: MPAE, number: int, images: int) -> Tensor:
         grid_h, grid_w = model.decoder.grid
@@ -112,14 +124,16 @@ def changed(before: Tensor, now: Tensor, background: int) -> float:
     return ((before != now) & parts).sum().item() / max(1, int(parts.sum()))
 
 
-def rests(changes: Sequence[float]) -> int:
-    """How often a series of changes came to rest: below STILL, or PATIENCE looks without a smaller one."""
-    found, least, waited = 0, float("inf"), 0
-    for change in changes:
-        waited = 0 if change < least else waited + 1
-        least = min(least, change)
-        if change < STILL or waited == PATIENCE:
-            found, least, waited = found + 1, float("inf"), 0
+def rests(looks: Sequence[Look]) -> int:
+    """How often a run came to rest: a change below STILL, or so many looks that saw neither a smaller change nor a
+    smaller error than all since the last rest (PATIENCE, SHARE)."""
+    found, seen, waited, least = 0, 0, 0, Look(float("inf"), float("inf"))
+    for change, error in looks:
+        seen += 1
+        waited = 0 if change < least.change or error < BETTER * least.error else waited + 1
+        least = Look(min(least.change, change), min(least.error, error))
+        if change < STILL or waited >= max(PATIENCE, SHARE * seen):
+            found, seen, waited, least = found + 1, 0, 0, Look(float("inf"), float("inf"))
     return found
 
 

@@ -39,5 +39,5 @@ export function notify(sentence) {
   if (sentence) hide = setTimeout(() => { notice.hidden = true; }, 12000);
 }
 
-export const percent = share => share >= 0.0995 ? `${Math.round(share * 100)} %` : `${(share * 100).toFixed(1)} %`;
+export const percent = share => share > 0 && share < 0.0005 ? "< 0.1 %" : share >= 0.0995 ? `${Math.round(share * 100)} %` : `${(share * 100).toFixed(1)} %`;
 export const empty = (title, text) => element("p", { class: "empty" }, element("strong", {}, title), text);

@@ -16,7 +16,7 @@ export function dropView(root) {
   root.append(zone, results);
   if (state.images && !results.childElementCount) {
     const rows = Array.from({ length: Math.min(8, state.images) }, (_, i) => Math.floor(i * state.images / Math.min(8, state.images)));
-    root.append(element("section", {}, element("h2", { class: "section" }, "Or look at one of these"), element("div", { class: "grid" },
+    root.append(element("section", {}, element("h2", { class: "section" }, "Or look at one of these"), element("div", { class: "grid samples" },
       ...rows.map(row => tile(row, { onOpen: opened => openPhoto(opened, rows), caption: found => found.name.split("/").pop() })))));
   }
   else if (!state.images) offerSamples(root);

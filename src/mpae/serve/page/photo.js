@@ -70,7 +70,7 @@ async function searchPart(index, asked, from = null) {
   }
   for (const row of rows) {
     grid.append(tile(row, { onOpen: opened => openPhoto(opened, rows), only: index, close: true,
-      caption: found => `${similarity.get(row).toFixed(2)} · ${found.name.split("/").pop()}` }));
+      caption: found => `${(Math.round(100 * similarity.get(row)) / 100 || 0).toFixed(2)} · ${found.name.split("/").pop()}` }));
   }
   dialog().onkeydown = null;
   dialog().replaceChildren(element("div", { class: "sheet" }, element("div", { class: "title" },

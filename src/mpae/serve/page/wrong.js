@@ -23,7 +23,7 @@ export function wrongView(root) {
     const photos = new Map();  // a photo once, with all that is wrong in it
     for (const each of found.outliers) photos.set(each.row, [...(photos.get(each.row) ?? []), each]);
     const rows = [...photos.keys()];
-    const grid = element("div", { class: "grid" });
+    const grid = element("div", { class: "grid wrong" });
     for (const [row, wrong] of photos) {
       const names = why => [...new Set(wrong.filter(each => each.why === why).map(each => part(each.part)?.name ?? "part"))].join(", ");
       const words = [names("missing") && `${names("missing")} missing`, names("unlike") && `${names("unlike")} unlike itself`].filter(Boolean).join(" · ");

@@ -11,9 +11,10 @@ from mpae.data.benchmarks.tables import check_split
 from mpae.data.dataset import Dataset
 from mpae.data.images import digest_of
 from mpae.data.source import Annotation, Picture
+from mpae.data.sources.subsets import Pictures
 from mpae.data.sources.synthetic.anatomy import BACKGROUND, KEYPOINT_PARTS, PART_NAMES
 from mpae.data.sources.synthetic.drawing import KINDS, SPLITS, VERSION, Drawing, draw, kind_of
-from mpae.errors import MPAEError
+from mpae.errors import MPAEError, short
 
 TEST_IMAGES = 200
 
@@ -74,6 +75,14 @@ class SyntheticImages:
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} of {len(self)} synthetic images")
         return index % len(self)
+
+
+def drawn_images(kind: str | None, count: int) -> Pictures:
+    """So many test images of a kind, or of all kinds."""
+    if kind not in (None, *KINDS):
+        raise MPAEError(f"No images of '{short(kind)}' are drawn; choose one of: {', '.join(KINDS)}.")
+    source = SyntheticImages(len(KINDS) * count, split="test")  # each kind once in so many
+    return Pictures(source, [index for index, name in enumerate(source.names) if name.endswith(kind or "")][:count])
 
 
 def _open(settings: DataSettings, split: str) -> SyntheticImages:
