@@ -1,15 +1,22 @@
-"""Parts as clusters: k-means that needs no luck, and neighbours joined."""
+"""Parts as clusters: neighbours joined, and a vote of many results of k-means, which needs no luck.
+
+Which result of k-means has the least sum of squares is decided by rounding: many are nearly as good, and each cuts some
+part in two at another place. Where most of them agree is the same for any seed, any machine and any choice of images.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+import torch.nn.functional as nnf
 from torch import Tensor
 
 from mpae.initial_parts.coordinates import in_chunks, nearest
-from mpae.initial_parts.k_means import centres_of
+from mpae.initial_parts.k_means import centres_of, restarted
 from mpae.model.hierarchy import closeness, contacts_of
 
-RESTARTS = 20  # of the k-means of parts, of which the one with the least sum of squares is taken
+RESTARTS = 20  # of k-means, which vote for the part of each patch
 FINEST = 16  # clusters that parts are joined from, at most
 
 
@@ -20,10 +27,34 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         points: (images, N, q).
         inside: (images, N) bool, the foreground.
     """
-    number = clusters_for(num_parts)
-    centres = centres_of(points[inside], number, seed, RESTARTS)
-    labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)
-    return centres, joined(side_by_side(labels.unflatten(1, grid), number), number - num_parts)
+    number, labellings, part_of = clusters_for(num_parts), [], []
+    found = [torch.from_numpy(each.centres) for each in restarted(points[inside], number, seed, RESTARTS)]
+    for centres in found:
+        labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)  # noqa: B023
+        part_of.append(joined(side_by_side(labels.unflatten(1, grid), number), number - num_parts))
+        labellings.append(part_of[-1][labels[inside]])
+    agreed = majority(labellings, num_parts)  # (patches,)
+    sizes = part_of[0].bincount(minlength=num_parts)  # clusters of each part, as in the best result
+    if (agreed.bincount(minlength=num_parts) < sizes).any():  # a part that was outvoted
+        return found[0], part_of[0]
+    centres = torch.cat([centres_of(points[inside][agreed == part], int(size), seed, RESTARTS)
+                         for part, size in enumerate(sizes)])
+    return centres, torch.arange(num_parts).repeat_interleave(sizes)
+
+
+def majority(labellings: Sequence[Tensor], number: int) -> Tensor:
+    """The label that most of several labellings give each point, (n,) in 0..number-1; numbers are those of the first.
+
+    Labels mean something only within a labelling: each is renamed so that it agrees with the first as far as it can.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    votes = torch.zeros(len(labellings[0]), number)
+    for labels in labellings:
+        both = (labellings[0] * number + labels).bincount(minlength=number**2).unflatten(0, (number, number))
+        first, its = map(torch.from_numpy, linear_sum_assignment(both.numpy(), maximize=True))
+        votes += nnf.one_hot(first[its.argsort()][labels], number)
+    return votes.argmax(dim=1)
 
 
 def clusters_for(num_parts: int) -> int:

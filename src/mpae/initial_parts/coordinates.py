@@ -8,11 +8,14 @@ import torch
 import torch.nn.functional as nnf
 from torch import Tensor
 
-from mpae.initial_parts.k_means import centres_of
+from mpae.initial_parts.k_means import centres_of, k_means
 
 DIRECTIONS = 96  # principal directions of centred features that are kept, each divided by the root of its deviation
 ROUGH = (8, 10, 12, 14, 16) * 2  # numbers of parts of the rough clusterings that show what changes with the image
-LEAST = 0.02  # wandering, against its mean over directions, below which it does not lengthen one any more
+LEAST = 0.2  # wandering, against its mean over directions, below which it does not lengthen one any more
+KINDS = 8  # of objects that are looked for, at most
+CLEAR = 0.25  # mean silhouette of the images' means; with less there are no kinds, only more and less alike
+RARE = 0.05  # of the images; fewer are no kind
 CHUNK = 64  # images at once
 
 
@@ -21,15 +24,41 @@ def unit_tokens(maps: Tensor) -> Tensor:
     return nnf.normalize(maps.flatten(2).transpose(1, 2), dim=2)
 
 
-def centred(tokens: Tensor, share: Tensor) -> Tensor:
-    """Tokens (B, N, E) without the mean of their image's foreground, whose probability is `share` (B, N)."""
+def image_means(tokens: Tensor, share: Tensor) -> Tensor:
+    """Mean of each image's foreground, whose probability is `share` (B, N): (B, N, E) -> (B, E)."""
     weight = share[:, :, None]
-    return tokens - (tokens * weight).sum(dim=1, keepdim=True) / weight.sum(dim=1, keepdim=True).clamp_min(1e-3)
+    return (tokens * weight).sum(dim=1) / weight.sum(dim=1).clamp_min(1e-3)
 
 
-def principal_directions(tokens: Tensor, share: Tensor) -> Tensor:
+def find_kinds(tokens: Tensor, share: Tensor, seed: int) -> Tensor:
+    """Kinds of objects that have other parts, as cars and birds have: the mean feature of each, (kinds, E).
+
+    Clusters of the images' means, as many as have the highest silhouette. Where they are not clear there is one kind,
+    whose mean may as well be 0.
+    """
+    from sklearn.metrics import silhouette_score
+
+    one = torch.zeros(1, tokens.shape[2])
+    means = in_chunks(image_means, tokens, share)[(share > 0.5).any(dim=1)]  # (n, E)
+    found, best = one, CLEAR
+    for number in range(2, min(KINDS, len(means) - 1) + 1):
+        centres = torch.from_numpy(k_means(means.numpy(), number, seed).centres)  # (number, E)
+        labels = nearest(means, centres)
+        if labels.bincount(minlength=number).min() >= RARE * len(means):
+            clear = float(silhouette_score(means.numpy(), labels.numpy()))
+            found, best = (centres, clear) if clear > best else (found, best)
+    return found
+
+
+def centred(tokens: Tensor, share: Tensor, kinds: Tensor) -> Tensor:
+    """Tokens (B, N, E) with the mean of their image's foreground moved to that of its kind (kinds, E)."""
+    means = image_means(tokens, share)  # (B, E)
+    return tokens - (means - kinds[nearest(means, kinds)])[:, None]
+
+
+def principal_directions(tokens: Tensor, share: Tensor, kinds: Tensor) -> Tensor:
     """Of centred foreground features, each divided by the root of its deviation: (E, q)."""
-    second = sum(((points := centred(part.float(), its)[its > 0.5]).T @ points
+    second = sum(((points := centred(part.float(), its, kinds)[its > 0.5]).T @ points
                   for part, its in zip(tokens.split(CHUNK), share.split(CHUNK), strict=True)),
                  start=torch.zeros(tokens.shape[2], tokens.shape[2]))
     values, vectors = torch.linalg.eigh(second)  # rising
@@ -37,9 +66,9 @@ def principal_directions(tokens: Tensor, share: Tensor) -> Tensor:
     return vectors / (values / values[-1]) ** 0.25
 
 
-def coordinates(tokens: Tensor, share: Tensor, directions: Tensor) -> Tensor:
+def coordinates(tokens: Tensor, share: Tensor, kinds: Tensor, directions: Tensor) -> Tensor:
     """Centred features along directions (E, q): (n, N, q)."""
-    return in_chunks(lambda part, its: centred(part, its) @ directions, tokens, share)
+    return in_chunks(lambda part, its: centred(part, its, kinds) @ directions, tokens, share)
 
 
 def evened(points: Tensor, inside: Tensor, seed: int) -> Tensor:

@@ -1,11 +1,13 @@
 """Initial parts: what the parts could be before any training, from frozen features alone (ours, not the paper's).
 
 1. Foreground (`vote.py`). Every image is cut in two by likeness of its patches; clusters of patches vote.
-2. Coordinates (`coordinates.py`). Each image's mean foreground feature is subtracted. Of what is left, a part tells
-   one thing, and the kind of bird or the light another. Rough parts show which is which: how far the mean of a rough
-   part wanders from image to image is what does not count, and every direction is divided by it.
-3. Parts (`clusters.py`). The best of many results of k-means; for few parts, twice as many clusters, joined in pairs
-   of neighbours. A few large clusters at once are another thing: the whole head is one then, though most differs there.
+2. Coordinates (`coordinates.py`). Each image's mean foreground feature is subtracted; where images show clearly
+   different kinds of things, as cars and birds, the mean of the kind stays. Of what is left, a part tells one thing,
+   and the species or the light another. Rough parts show which is which: how far the mean of a rough part wanders from
+   image to image is what does not count, and every direction is divided by it.
+3. Parts (`clusters.py`). What most of many results of k-means agree on; for few parts, twice as many clusters, joined
+   in pairs of neighbours. A few large clusters at once are another thing: the whole head is one then, though most
+   differs there.
 
 Training stays near them by the weight `loss.initial_parts`; `losses/initial_parts.py` is the term. What backs each
 constant is in docs/studies/initial_parts.md.
@@ -30,6 +32,7 @@ from mpae.initial_parts.coordinates import (
     centred,
     coordinates,
     evened,
+    find_kinds,
     in_chunks,
     principal_directions,
     unit_tokens,
@@ -47,7 +50,7 @@ SLOPE = 40.0  # log odds of foreground for a vote of 1 more
 AGREED = 0.12  # share of the variance of cuts that other images explain; with less there is no common object
 FEWEST = 20  # foreground patches for each cluster; where there are less for the K parts, there are no initial parts
 SHARPNESS = 50.0  # from squared distances between coordinates, whose mean square is 1, to logits
-TENSORS = ("contexts", "shares", "sharpness", "directions", "centres", "part_of")
+TENSORS = ("contexts", "shares", "sharpness", "kinds", "directions", "centres", "part_of")
 
 
 class InitialParts(nn.Module):
@@ -63,6 +66,8 @@ class InitialParts(nn.Module):
         """From a checkpoint; None where the run has no initial parts."""
         if not state:
             return None
+        if "directions" in state and "kinds" not in state:  # version 0.3: one kind
+            state = {**state, "kinds": torch.zeros(1, len(state["directions"]))}
         if set(state) != set(TENSORS):
             raise MPAEError("This run was begun with initial parts of an earlier version, which it cannot go on "
                             "with; it can still be used as it is, or be trained anew with --overwrite.")
@@ -75,7 +80,7 @@ class InitialParts(nn.Module):
         with torch.autocast(frozen.device.type, enabled=False):
             tokens = unit_tokens(frozen.float())  # (B, N, E)
             share = foreground(tokens, Votes(t.contexts, t.shares, t.sharpness))  # (B, N)
-            points = centred(tokens, share) @ t.directions  # (B, N, q)
+            points = centred(tokens, share, t.kinds) @ t.directions  # (B, N, q)
             near = SHARPNESS * (points @ t.centres.T - t.centres.square().sum(dim=1) / 2)  # (B, N, n)
             parts = gathered(near.softmax(dim=2), t.part_of)  # (B, N, K)
             share = share[:, :, None]
@@ -117,13 +122,15 @@ def fit_initial_parts(maps: Tensor, num_parts: int, seed: int,
     progress("initial parts: clusters", 2, 3)
     centres, part_of = parts_of(found.points, found.inside, num_parts, found.grid, seed)
     progress("initial parts: clusters", 3, 3)
-    return {**found.votes._asdict(), "directions": found.directions, "centres": centres, "part_of": part_of}
+    return {**found.votes._asdict(), "kinds": found.kinds, "directions": found.directions, "centres": centres,
+            "part_of": part_of}
 
 
 class Foreground(NamedTuple):
     """What parts are clusters of: the foreground of n images, in coordinates that tell parts apart."""
 
     votes: Votes
+    kinds: Tensor  # (kinds, E), mean feature of each kind of object
     directions: Tensor  # (E, q), to coordinates
     points: Tensor  # (n, N, q)
     inside: Tensor  # (n, N) bool
@@ -145,10 +152,13 @@ def find_foreground(maps: Tensor, seed: int, num_parts: int,
               inside.float().mean())
     if agreed < AGREED or int(inside.sum()) < FEWEST * max(*ROUGH, clusters_for(num_parts)):
         return None
-    directions = principal_directions(tokens, share)  # (E, q)
-    points = coordinates(tokens, share, directions)  # (n, N, q)
+    kinds = find_kinds(tokens, share, seed)  # (kinds, E)
+    if len(kinds) > 1:
+        log.info("The images show %d kinds of objects.", len(kinds))
+    directions = principal_directions(tokens, share, kinds)  # (E, q)
+    points = coordinates(tokens, share, kinds, directions)  # (n, N, q)
     shorten = evened(points, inside, seed)  # (q, q)
-    return Foreground(votes, directions @ shorten, points @ shorten, inside, (maps.shape[2], maps.shape[3]))
+    return Foreground(votes, kinds, directions @ shorten, points @ shorten, inside, (maps.shape[2], maps.shape[3]))
 
 
 def foreground(tokens: Tensor, votes: Votes) -> Tensor:

@@ -33,7 +33,13 @@ def k_means(descriptors: np.ndarray, number: int, seed: int, restarts: int = RES
 
 def centres_of(points: Tensor, number: int, seed: int, restarts: int = 1, most: int = DESCRIPTORS,
                rounds: int = 300) -> Tensor:
-    """Centres (number, q) of points (m, q): the best of some restarts, which share the cores between them.
+    """Centres (number, q) of points (m, q): the best of some restarts."""
+    return torch.from_numpy(restarted(points, number, seed, restarts, most, rounds)[0].centres)
+
+
+def restarted(points: Tensor, number: int, seed: int, restarts: int, most: int = DESCRIPTORS,
+              rounds: int = 300) -> list[Clusters]:
+    """The results of some restarts, which share the cores between them; the least sum of squares first.
 
     First centres are chosen among a few points: among all it takes longer than the rest.
     """
@@ -45,7 +51,7 @@ def centres_of(points: Tensor, number: int, seed: int, restarts: int = 1, most: 
     with threadpool_limits(1), ThreadPoolExecutor(min(restarts, os.cpu_count() or 1)) as pool:
         starts = [kmeans_plusplus(few, number, random_state=random)[0] for _ in range(restarts)]
         found = pool.map(lambda start: k_means_from(start, chosen, rounds), starts)
-        return torch.from_numpy(min(found, key=lambda each: each.spread).centres)
+        return sorted(found, key=lambda each: each.spread)
 
 
 def k_means_from(start: np.ndarray, descriptors: np.ndarray, rounds: int) -> Clusters:
