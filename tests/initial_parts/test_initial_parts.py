@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from mpae.errors import MPAEError
-from mpae.initial_parts.clusters import clusters_for, joined, majority, side_by_side
+from mpae.initial_parts.clusters import clusters_for, joined, majority, renamed, side_by_side
 from mpae.initial_parts.coordinates import RARE, between_images, centred, evened, find_kinds, unit_tokens
 from mpae.initial_parts.find import InitialParts, fit_initial_parts, gathered
 
@@ -141,7 +141,7 @@ def test_joined_pairs_are_the_nearest() -> None:
     assert joined(nearby, 0).tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (8, 16), (12, 16), (16, 16), (50, 50)])
+@pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (6, 12), (8, 12), (12, 12), (16, 16), (50, 50)])
 def test_number_of_clusters(parts: int, clusters: int) -> None:
     assert clusters_for(parts) == clusters
 
@@ -175,8 +175,12 @@ def test_majority_whatever_the_numbers_of_labels() -> None:
     first = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
     second = torch.tensor([2, 2, 2, 0, 0, 1, 1, 1, 1])  # 0 is called 2, 1 is called 0, 2 is called 1
     third = torch.tensor([1, 1, 2, 2, 2, 0, 0, 0, 0])
-    assert majority([first], 3).equal(first)
-    assert majority([first, second, third], 3).tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    assert renamed(second, first, 3).tolist() == [0, 0, 0, 1, 1, 2, 2, 2, 2]
+    labels, place = majority([first], 3)
+    assert (labels.tolist(), place) == (first.tolist(), 0)
+    labels, place = majority([first, second, third], 3)
+    assert place == 1  # the other two differ from it in one point each, and in two from each other
+    assert labels.tolist() == second.tolist()
 
 
 @pytest.mark.parametrize("seed", range(1, 6))

@@ -17,7 +17,7 @@ from mpae.initial_parts.k_means import centres_of, restarted
 from mpae.model.hierarchy import closeness, contacts_of
 
 RESTARTS = 20  # of k-means, which vote for the part of each patch
-FINEST = 16  # clusters that parts are joined from, at most
+FINEST = 12  # clusters that parts are joined from, at most
 
 
 def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
@@ -33,28 +33,34 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)  # noqa: B023
         part_of.append(joined(side_by_side(labels.unflatten(1, grid), number), number - num_parts))
         labellings.append(part_of[-1][labels[inside]])
-    agreed = majority(labellings, num_parts)  # (patches,)
-    sizes = part_of[0].bincount(minlength=num_parts)  # clusters of each part, as in the best result
+    agreed, first = majority(labellings, num_parts)  # (patches,)
+    sizes = part_of[first].bincount(minlength=num_parts)  # clusters of each part
     if (agreed.bincount(minlength=num_parts) < sizes).any():  # a part that was outvoted
-        return found[0], part_of[0]
+        return found[first], part_of[first]
     centres = torch.cat([centres_of(points[inside][agreed == part], int(size), seed, RESTARTS)
                          for part, size in enumerate(sizes)])
     return centres, torch.arange(num_parts).repeat_interleave(sizes)
 
 
-def majority(labellings: Sequence[Tensor], number: int) -> Tensor:
-    """The label that most of several labellings give each point, (n,) in 0..number-1; numbers are those of the first.
+def majority(labellings: Sequence[Tensor], number: int) -> tuple[Tensor, int]:
+    """The label that most of several labellings (n,) in 0..number-1 give each point, and the place of the labelling
+    that agrees most with the others.
 
-    Labels mean something only within a labelling: each is renamed so that it agrees with the first as far as it can.
+    Labels mean something only within a labelling: each is renamed so that it agrees with that one as far as it can.
     """
+    alike = torch.tensor([[float((renamed(other, labels, number) == labels).sum()) for other in labellings]
+                          for labels in labellings])
+    first = int(alike.sum(dim=1).argmax())
+    votes = sum(nnf.one_hot(renamed(labels, labellings[first], number), number) for labels in labellings)
+    return torch.as_tensor(votes).argmax(dim=1), first
+
+
+def renamed(labels: Tensor, like: Tensor, number: int) -> Tensor:
+    """The same labelling under the numbers with which it agrees most with another: (n,), (n,) -> (n,)."""
     from scipy.optimize import linear_sum_assignment
 
-    votes = torch.zeros(len(labellings[0]), number)
-    for labels in labellings:
-        both = (labellings[0] * number + labels).bincount(minlength=number**2).unflatten(0, (number, number))
-        first, its = map(torch.from_numpy, linear_sum_assignment(both.numpy(), maximize=True))
-        votes += nnf.one_hot(first[its.argsort()][labels], number)
-    return votes.argmax(dim=1)
+    both = (labels * number + like).bincount(minlength=number**2).unflatten(0, (number, number))
+    return torch.from_numpy(linear_sum_assignment(both.numpy(), maximize=True)[1])[labels]
 
 
 def clusters_for(num_parts: int) -> int:

@@ -25,8 +25,8 @@ EVERY = 50  # steps between two looks
 BATCH = 16  # images that are looked at together
 RESTORED = 2  # batches whose restoration is looked at too; VGG costs more than all the rest
 STILL = 0.01  # share of the patches of parts that change from look to look; with less nothing changes any more
-PATIENCE = 3  # looks in a row without a smaller change and without a smaller error, at least
-SHARE = 1 / 3  # of all looks since the last rest that these are at least: what learns slowly is given time
+PATIENCE = 10  # looks in a row without a smaller change and without a smaller error, at least
+SHARE = 1 / 2  # of all looks since the last rest that these are at least: what learns slowly is given time
 BETTER = 0.995  # of the least error so far; what is not below that is no smaller error
 
 
