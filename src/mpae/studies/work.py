@@ -16,6 +16,7 @@ from rich.console import Console
 
 from mpae.backbones import FrozenViT, build_backbone
 from mpae.baselines import BASELINES
+from mpae.baselines.keys import KeyViT
 from mpae.config import Config
 from mpae.data.catalogue import find_dataset, open_annotated, open_images
 from mpae.data.source import AnnotatedSource
@@ -103,7 +104,7 @@ def measure(run: Run, config: Config, task: Task, model: Any = None) -> None:
     source = opened(config, wanted["split"])
     device = choose_device("cuda" if config.training.accelerator == "gpu" else config.training.accelerator)
     model = model if model is not None else load_model(run.folder, wanted["image_size"])
-    if device.type == "cpu" and config.cache.enabled is not False and isinstance(model.backbone, FrozenViT):
+    if device.type == "cpu" and config.cache.enabled is not False and isinstance(model.backbone, (FrozenViT, KeyViT)):
         model.backbone = keep_features(model.backbone)
     if not evaluated:
         fit_split = find_dataset(config.data.dataset).fit_split if task.nme else None
