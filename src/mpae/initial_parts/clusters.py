@@ -1,7 +1,7 @@
-"""Parts as clusters: neighbours joined, and a vote of many results of k-means, which needs no luck.
+"""Parts as clusters: neighbours joined, and a vote of many results of k-means, which needs little luck.
 
 Which result of k-means has the least sum of squares is decided by rounding: many are nearly as good, and each cuts some
-part in two at another place. Where most of them agree is the same for any seed, any machine and any choice of images.
+part in two at another place. What most of them agree on hardly depends on seed, machine or choice of images.
 """
 
 from __future__ import annotations
