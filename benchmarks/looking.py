@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Annotated
+from typing import Annotated, cast
 
 import httpx
 import numpy as np
 import typer
 
-from mpae.data.sources.folder import FolderImages
+from mpae.data.sources.folder import FolderImages, images_at
 from mpae.prediction.outliers import find_outliers, unusualness
 from mpae.prediction.part_names import PartNames
 from mpae.prediction.search import PartIndex, unit_length
@@ -71,11 +71,16 @@ def page_times(run: Path, predictions: Path, found: Predictions) -> dict[str, di
                            "60 tiles": f"/api/tiles?rows={','.join(map(str, rows))}"}.items():
             times[name] = taken([partial(client.get, path)] * TIMES, used)
         times["a thumbnail, first time"] = taken([partial(client.get, f"/thumbnail/{row}") for row in rows], used)
-        root = Path(found.settings["origin"])
+        root = folder_of(found)
         drops = [partial(client.post, "/api/upload", content=(root / name).read_bytes(), headers={"x-mpae": "1"})
                  for name in found.table.names[:DROPPED]]
         times["drop"] = taken(drops, used)
     return {name: {"clock": round(clock, 4), "CPU": round(cpu, 4)} for name, (clock, cpu) in times.items()}
+
+
+def folder_of(found: Predictions) -> Path:
+    """That the names of the photos begin at, also where they were a list."""
+    return cast(FolderImages, images_at(Path(found.settings["origin"]))).root
 
 
 def taken(requests: list[Callable[[], httpx.Response]], used: Callable[[], float]) -> tuple[float, float]:
@@ -148,7 +153,7 @@ def class_tokens(found: Predictions, run: Path) -> np.ndarray:
     from mpae.model.load import load_model
 
     backbone = load_model(run).backbone
-    source, tokens = FolderImages(Path(found.settings["origin"]), found.table.names), []
+    source, tokens = FolderImages(folder_of(found), found.table.names), []
     reader = PictureReader(source, found.settings["image_size"])
     for batch in read_batches(reader, in_batches(range(len(source)), 16), workers=2):
         images = batch.images.float() / 255  # (B, 3, S, S)

@@ -141,7 +141,7 @@ def test_joined_pairs_are_the_nearest() -> None:
     assert joined(nearby, 0).tolist() == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (6, 12), (8, 12), (12, 12), (16, 16), (50, 50)])
+@pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (6, 12), (8, 16), (12, 16), (16, 16), (50, 50)])
 def test_number_of_clusters(parts: int, clusters: int) -> None:
     assert clusters_for(parts) == clusters
 

@@ -17,7 +17,7 @@ from mpae.initial_parts.k_means import centres_of, restarted
 from mpae.model.hierarchy import closeness, contacts_of
 
 RESTARTS = 20  # of k-means, which vote for the part of each patch
-FINEST = 12  # clusters that parts are joined from, at most
+FINEST = 16  # clusters that parts are joined from, at most
 
 
 def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
