@@ -88,11 +88,13 @@ def listed_images(file: Path) -> FolderImages:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise MPAEError(f"Cannot read the list '{file}': {error}.") from None
-    paths = [(file.parent / line.strip()).resolve() for line in lines if line.strip()]
+    here = str(file.parent.resolve())  # pathlib takes a third of a second for 5,000 paths
+    paths = [os.path.normpath(os.path.join(here, line.strip())) for line in lines if line.strip()]
     if not paths:
         raise MPAEError(f"The list '{file}' names no image; write one path a line.")
-    root = Path(os.path.commonpath([path.parent for path in paths]))
-    return FolderImages(root, list(dict.fromkeys(path.relative_to(root).as_posix() for path in paths)))
+    root = Path(os.path.commonpath({os.path.dirname(path) for path in paths}))
+    before = len(os.path.join(root, ""))
+    return FolderImages(root, list(dict.fromkeys(path[before:].replace(os.sep, "/") for path in paths)))
 
 
 DATASET = Dataset(
