@@ -145,8 +145,6 @@ class TrainingSettings(Section):
                         ge=0, le=100_000)
     milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
     decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
-    average: float = setting(0.0, "d of the running mean of weights that is shown and kept: d mean + (1 - d) weights "
-                             "after each step; 0 keeps the last weights (ours, not the paper's)", ge=0, lt=1)
     clip_norm: float = setting(2.0, "largest norm of the gradient", gt=0)
     seed: int = setting(0, "everything random derives from it", "--seed", ge=0, le=2**32 - 1)
     devices: int = setting(1, "processes on the CPU, or GPUs, on each node", "--devices", ge=1, le=1024)

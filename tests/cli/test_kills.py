@@ -28,7 +28,7 @@ class Attempts:
 
     def __init__(self, forked: Forked, folder: Path, photos: Path, flags: list[str]):
         self.forked, self.run, self.cache = forked, folder / "run", folder / "cache"
-        self.fresh = ["fit", photos, "--set", "training.preview_minutes=1e-9", "--set", "training.average=0.5", *flags,
+        self.fresh = ["fit", photos, "--set", "training.preview_minutes=1e-9", *flags,
                       "--set", f"cache.folder={self.cache}"]
 
     def start(self, *prepare: object) -> Child:

@@ -27,19 +27,24 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         points: (images, N, q).
         inside: (images, N) bool, the foreground.
     """
-    number, labellings, part_of = clusters_for(num_parts), [], []
-    found = [torch.from_numpy(each.centres) for each in restarted(points[inside], number, seed, RESTARTS)]
-    for centres in found:
-        labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)  # noqa: B023
-        part_of.append(joined(side_by_side(labels.unflatten(1, grid), number), number - num_parts))
-        labellings.append(part_of[-1][labels[inside]])
-    agreed, first = majority(labellings, num_parts)  # (patches,)
+    chosen = points[inside]  # (patches, q)
+    found = [torch.from_numpy(each.centres) for each in restarted(chosen, clusters_for(num_parts), seed, RESTARTS)]
+    part_of = [joined_neighbours(points, inside, centres, num_parts, grid) for centres in found]
+    agreed, first = majority([its[nearest(chosen, centres)] for centres, its in zip(found, part_of, strict=True)],
+                             num_parts)  # (patches,)
     sizes = part_of[first].bincount(minlength=num_parts)  # clusters of each part
     if (agreed.bincount(minlength=num_parts) < sizes).any():  # a part that was outvoted
         return found[first], part_of[first]
-    centres = torch.cat([centres_of(points[inside][agreed == part], int(size), seed, RESTARTS)
+    centres = torch.cat([centres_of(chosen[agreed == part], int(size), seed, RESTARTS)
                          for part, size in enumerate(sizes)])
     return centres, torch.arange(num_parts).repeat_interleave(sizes)
+
+
+def joined_neighbours(points: Tensor, inside: Tensor, centres: Tensor, num_parts: int,
+                      grid: tuple[int, int]) -> Tensor:
+    """The part, 0..num_parts-1, of each of the clusters with these centres (n, q): (n,)."""
+    labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)
+    return joined(side_by_side(labels.unflatten(1, grid), len(centres)), len(centres) - num_parts)
 
 
 def majority(labellings: Sequence[Tensor], number: int) -> tuple[Tensor, int]:

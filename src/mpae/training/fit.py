@@ -32,7 +32,6 @@ from mpae.training.assemble import (
     with_cache,
     with_number_of_parts,
 )
-from mpae.training.average import WeightAverage
 from mpae.training.begin import begin_with
 from mpae.training.held import Held, set_aside
 from mpae.training.launch import dead_workers_told, start_processes
@@ -141,19 +140,17 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
                                               begun))
     optimizer = fabric.setup_optimizers(build_optimizer(config, model, state.get("optimizer")))
     fabric.strategy.precision.load_state_dict(state.get("precision") or {})
-    average = WeightAverage(model, training.average, state.get("average"))
     record = Recorder(run, plan, clock, lambda: {
         "model": model.trainable_state(), "optimizer": optimizer.state_dict(),
         "precision": fabric.strategy.precision.state_dict(),
         "initial_parts": losses.initial_parts.state_dict() if losses.initial_parts else {},
-        "held": held.state_dict() if held else {}, "average": average.state_dict(),
-    }, average, Previewer(source, model, config.model.mask_ratio), validate, skipped)
+        "held": held.state_dict() if held else {},
+    }, Previewer(source, model, config.model.mask_ratio), validate, skipped)
     step, reason = plan.first, "finished"
     if plan.first < plan.steps:
         with dead_workers_told(run):
             step, reason = train(fabric, config, plan, losses, optimizer, training_batches(config, source, model, plan),
-                                 average, held, clock, record, display)
-    average.adopt()
+                                 held, clock, record, display)
     record.close(model, step)
     if reason != "interrupted":
         on_first_process(lambda: look_for_hierarchy(model.eval(), source, fabric.device, display).save(run))
@@ -167,8 +164,7 @@ def fit_at_once(fabric: Any, config: Config, source: ImageSource, run: Run, mode
     model.backbone = with_cache(config, model.backbone, fabric.device)
     model.to(fabric.device)
     build_losses(config, source, model, None, {}, fabric.device, display)
-    record = Recorder(run, Plan(0, 1, 1), clock, dict, WeightAverage(model, 0.0), Previewer(source, model, 0.0),
-                      validate, skipped)
+    record = Recorder(run, Plan(0, 1, 1), clock, dict, Previewer(source, model, 0.0), validate, skipped)
     record.preview(model.eval(), 0)
     record.validate(model, 0, display)
     record.close(model, 0)

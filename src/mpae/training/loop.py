@@ -24,7 +24,6 @@ from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE
 from mpae.model.masking import random_mask, random_window
-from mpae.training.average import WeightAverage
 from mpae.training.begin import RunParts
 from mpae.training.held import EVERY, Held
 from mpae.training.progress import Display, figures_line
@@ -70,15 +69,13 @@ class MethodLosses(nn.Module):
 
 
 def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, batches: Iterable[Batch],
-          average: WeightAverage, held: Held | None, clock: Clock, record: Recorder,
-          display: Display) -> tuple[int, str]:
+          held: Held | None, clock: Clock, record: Recorder, display: Display) -> tuple[int, str]:
     """Step until the run is finished, parts no longer change, time is up or someone interrupts: the number of the last
     step, and which it was.
 
     Args:
         fabric: Lightning Fabric; `losses` (a StepLosses) and `optimizer` are wrapped by it.
         batches: this process's share of the batch of each step.
-        average: of the weights; takes them in after each step.
         held: images set aside, to see whether parts still change.
     """
     training, model, device, step = config.training, losses.model, fabric.device, plan.first
@@ -106,7 +103,6 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
             check_gradient(norm, training.precision, step + 1)
             optimizer.step()
             step += 1
-            average.update(step)
 
             record.log(step, figures | {"learning_rate": rate}, skipped)
             if held and step % EVERY == 0:

@@ -10,7 +10,6 @@ from torch.utils.tensorboard.writer import SummaryWriter
 
 from mpae.distributed import rank_and_size
 from mpae.run import Run
-from mpae.training.average import WeightAverage
 from mpae.training.preview import Previewer
 from mpae.training.progress import Progress
 from mpae.training.schedule import Plan
@@ -27,13 +26,12 @@ class Recorder:
 
     Args:
         state: gives what a checkpoint holds beside step and time.
-        average: the weights that are shown and measured.
         skipped: images that could not be read when the run began.
     """
 
-    def __init__(self, run: Run, plan: Plan, clock: Clock, state: Callable[[], dict[str, Any]],
-                 average: WeightAverage, previewer: Previewer, validator: Validator | None, skipped: Mapping[str, str]):
-        self.run, self.plan, self.clock, self.state, self.average = run, plan, clock, state, average
+    def __init__(self, run: Run, plan: Plan, clock: Clock, state: Callable[[], dict[str, Any]], previewer: Previewer,
+                 validator: Validator | None, skipped: Mapping[str, str]):
+        self.run, self.plan, self.clock, self.state = run, plan, clock, state
         self.previewer, self.validator, self.skipped = previewer, validator, dict(skipped)
         self.writes = rank_and_size()[0] == 0
         self.tensorboard = SummaryWriter(run.tensorboard, purge_step=plan.first or None) if self.writes else None
@@ -67,15 +65,13 @@ class Recorder:
 
     def preview(self, model: Any, step: int) -> None:
         if self.writes:
-            with self.average.in_place():
-                self.previewer.save(model, self.run.previews / f"step-{step:06d}.png")
+            self.previewer.save(model, self.run.previews / f"step-{step:06d}.png")
 
     def validate(self, model: Any, step: int, progress: Progress) -> None:
         if self.validator is None:
             return
         model.eval()
-        with self.average.in_place():
-            figures = self.validator(model, progress)
+        figures = self.validator(model, progress)
         model.train()
         if self.writes:
             self.run.log({"step": step, "evaluation": "validation", **figures})
