@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mpae.devices import choose_device
+from mpae.devices import choose_device, map_on_cores
 from mpae.errors import MPAEError
 
 
@@ -40,3 +40,41 @@ def test_what_is_not_there_is_told_with_what_is(machine) -> None:
 def test_unknown_names_are_told_with_the_known(machine) -> None:
     with pytest.raises(MPAEError, match=r"Unknown device 'tpu'; choose one of: auto, cpu, cuda, mps\."):
         choose_device("tpu")
+
+
+@pytest.fixture
+def cores():
+    """Sets how many cores torch may use, and puts them back."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("items", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_items_go_to_cores_and_come_back_in_order(cores, items: int, number: int) -> None:
+    cores(number)
+    seen: list[int] = []
+
+    def square(value: int) -> int:
+        seen.append(torch.get_num_threads())
+        return value * value
+
+    assert map_on_cores(square, range(items)) == [value * value for value in range(items)]
+    assert torch.get_num_threads() == number
+    alone = items // number * number if number > 1 and items > 1 else 0  # of these, each has one core for itself
+    assert sorted(seen) == sorted([1] * alone + [number] * (items - alone))
+
+
+def test_what_goes_wrong_on_a_core_is_raised_and_the_cores_come_back(cores) -> None:
+    cores(2)
+    with pytest.raises(ZeroDivisionError):
+        map_on_cores(lambda value: 1 // value, [1, 0, 2, 3])
+    assert torch.get_num_threads() == 2
+
+
+def test_a_model_on_cores_is_in_the_mode_of_its_caller(cores) -> None:
+    cores(2)
+    with torch.inference_mode():
+        assert map_on_cores(lambda _: torch.is_inference_mode_enabled(), range(4)) == [True] * 4
+    assert map_on_cores(lambda _: torch.is_inference_mode_enabled(), range(4)) == [False] * 4

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import torch
 
 from mpae.errors import MPAEError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
+Item, Found = TypeVar("Item"), TypeVar("Found")
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -37,3 +40,28 @@ def place_on(model: Any, device: torch.device | str | None) -> torch.device:
     if device is not None:
         model.to(device)
     return next((parameter.device for parameter in model.parameters()), torch.device(device or "cpu"))
+
+
+def map_on_cores(function: Callable[[Item], Found], items: Sequence[Item]) -> list[Found]:
+    """What a function finds in each item, one item to a core of the CPU: `[function(item) for item in items]`.
+
+    Cores that share one item wait for each other after every layer; with one each they do not. Items that are left
+    over, fewer than there are cores, share them all.
+    """
+    cores = torch.get_num_threads()
+    even = len(items) // cores * cores if cores > 1 else 0
+    found: list[Found] = []
+    if even > 1:
+        inference = torch.is_inference_mode_enabled()  # known to a thread alone, as are gradients
+
+        def work(item: Item) -> Found:
+            with torch.inference_mode(inference), torch.set_grad_enabled(False):
+                return function(item)
+
+        torch.set_num_threads(1)  # of every thread that begins now
+        try:
+            with ThreadPoolExecutor(cores) as pool:
+                found = list(pool.map(work, items[:even]))
+        finally:
+            torch.set_num_threads(cores)
+    return found + [function(item) for item in items[even:]]

@@ -109,3 +109,33 @@ def test_fingerprint_is_the_same_everywhere():
 @pytest.mark.parametrize(("size", "images"), [(112, 4), (224, 4), (322, 1), (448, 1), (1036, 1)])
 def test_large_images_go_in_fewer_at_once(size: int, images: int) -> None:
     assert at_once(size) == images
+
+
+def test_nothing_merged_is_the_plain_map() -> None:
+    backbone, image = tiny(), torch.rand(1, 3, 56, 84)
+    torch.testing.assert_close(backbone.forward_merged(image, torch.zeros(2, 3, dtype=torch.bool)), backbone(image))
+
+
+def test_four_equal_patches_are_one_token_that_counts_four_times() -> None:
+    """Where the patches of a square and their positions are the same, merging them changes nothing at all."""
+    backbone, image = tiny(), torch.rand(1, 3, 56, 84)
+    merged = torch.tensor([[True, False, True], [False, True, False]])
+    with torch.no_grad():
+        backbone.model.pos_embed.zero_()
+    for row, column in merged.nonzero().tolist():
+        place = image[:, :, 28 * row : 28 * row + 28, 28 * column : 28 * column + 28]
+        place.copy_(place[:, :, :14, :14].repeat(1, 1, 2, 2))
+    torch.testing.assert_close(backbone.forward_merged(image, merged), backbone(image))
+
+
+def test_a_merged_square_has_one_feature() -> None:
+    backbone, merged = tiny(), torch.tensor([[False, True], [False, False]])
+    found, plain = backbone.forward_merged(image := torch.rand(1, 3, 56, 56), merged), backbone(image)
+    assert found.shape == plain.shape
+    assert (found[0, :, :2, 2:] == found[0, :, :1, 2:3]).all()
+    assert not torch.allclose(found, plain)
+
+
+def test_other_kinds_of_vit_are_not_merged() -> None:
+    assert tiny().can_merge
+    assert not FrozenViT(timm.create_model(NAMED["sam-vitb16"], img_size=64, **SMALL), "sam").can_merge

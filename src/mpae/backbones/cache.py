@@ -21,7 +21,8 @@ import torch
 from platformdirs import user_cache_path
 from torch import Tensor, nn
 
-from mpae.backbones.vit import FEW
+from mpae.backbones.vit import FrozenViT, at_once
+from mpae.devices import map_on_cores
 
 log = logging.getLogger("mpae")
 
@@ -59,13 +60,20 @@ class CachedBackbone(nn.Module):
             if features is not None:
                 maps[place] = torch.from_numpy(np.array(features)).to(images.device)
         missing = [place for place, features in enumerate(kept) if features is None]
-        chunk = FEW if images.device.type == "cpu" else CHUNK
-        for start in range(0, len(missing), chunk):
-            places = missing[start : start + chunk]
+        chunk = at_once(max(H, W)) if images.device.type == "cpu" else CHUNK
+        chunks = [missing[start : start + chunk] for start in range(0, len(missing), chunk)]
+
+        def compute(places: list[int]) -> None:
             padded = places + places[:1] * (chunk - len(places))
             maps[places] = self.backbone(images[padded])[: len(places)].half()
-            for place in places:
-                self.cache.put(keys[place], maps[place].cpu().numpy())
+
+        if images.device.type == "cpu" and isinstance(self.backbone, FrozenViT):
+            map_on_cores(compute, chunks)
+        else:
+            for places in chunks:
+                compute(places)
+        for place in missing:
+            self.cache.put(keys[place], maps[place].cpu().numpy())
         return maps.float()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 FEW = 4  # images that go through a ViT together on a CPU: what lies between its layers then stays in its caches
@@ -62,6 +63,37 @@ class FrozenViT(nn.Module):
         normalised = (images - self.mean) / self.std  # (B, 3, H, W)
         return self.model.forward_intermediates(
             normalised, indices=1, norm=True, intermediates_only=True)[-1]  # (B, E, h, w)
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether `forward_merged` knows the layers of this ViT."""
+        return type(self.model) is VisionTransformer
+
+    @torch.no_grad()
+    def forward_merged(self, image: Tensor, merged: Tensor) -> Tensor:
+        """The map of one image, where some squares of 2 x 2 patches go through the layers as one token, their mean.
+
+        Such a token counts as the four that it stands for: log 4 is added to every attention that it gets.
+
+        Args:
+            image: (1, 3, H, W) in [0, 1].
+            merged: (h/2, w/2) bool, the squares that are one token.
+        Returns:
+            (1, E, h, w), the same feature in all four patches of a merged square.
+        """
+        vit, (rows, columns) = self.model, merged.shape
+        tokens = vit.norm_pre(vit._pos_embed(vit.patch_embed((image - self.mean) / self.std)))[0]  # (P+N, E)
+        prefix, patches = tokens[: vit.num_prefix_tokens], tokens[vit.num_prefix_tokens :]
+        squares = patches.view(rows, 2, columns, 2, -1).transpose(1, 2).flatten(2, 3)  # (h/2, w/2, 4, E)
+        fine, coarse = squares[~merged].flatten(0, 1), squares[merged].mean(dim=1)  # (4 n, E), (m, E)
+        tokens = torch.cat([prefix, fine, coarse])[None]
+        counts = torch.ones(tokens.shape[1])
+        counts[len(prefix) + len(fine) :] = 4
+        for block in vit.blocks:
+            tokens = block(tokens, attn_mask=counts.log().view(1, 1, 1, -1))
+        fine, coarse = vit.norm(tokens)[0, len(prefix) :].split([len(fine), len(coarse)])
+        squares[~merged], squares[merged] = fine.unflatten(0, (-1, 4)), coarse[:, None].expand(-1, 4, -1)
+        return squares.unflatten(2, (2, 2)).permute(4, 0, 2, 1, 3).reshape(1, -1, 2 * rows, 2 * columns)
 
 
 def at_once(size: int) -> int:

@@ -33,14 +33,15 @@ class Saliency(nn.Module):
         self.register_buffer("sharpness", torch.ones(()))
 
     def fit(self, source: ImageSource, features: Callable[[Tensor], Tensor], size: int, seed: int,
-            progress: Callable[[str, int, int], None]) -> None:
-        """Let some of the images vote."""
+            progress: Callable[[str, int, int], None]) -> Tensor:
+        """Let some of the images vote; returns their frozen features (n, E, h, w)."""
         maps = torch.cat([frozen for _, frozen in look_at(source, features, size, IMAGES, progress)])  # (n, E, h, w)
         votes, _ = find_votes(maps, seed)
         used = len(votes.contexts)
         self.contexts.fill_(FAR)[:used] = votes.contexts
         self.shares.zero_()[:used] = votes.shares
         self.sharpness.copy_(votes.sharpness)
+        return maps
 
     @torch.no_grad()
     def forward(self, frozen: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """SCOPS (Hung et al., 2019): parts that are compact, move with the image, and mix a basis of features.
 
 What differs from the original: the part maps come from a head on frozen ViT features, not from a fine-tuned
-DeepLab; the features to be explained are these, at unit length, not VGG's, and so the basis may be negative; saliency
-is our vote; the two views are those of `data/augment.py` instead of thin-plate splines.
+DeepLab; the features to be explained are these, not VGG's, less the mean of the salient ones and at unit length (all
+features of a ViT have much in common, and a basis that may be negative spends every vector on it); saliency is our vote; the two views are those of `data/augment.py` instead of thin-plate splines.
 """
 
 from __future__ import annotations
@@ -49,21 +49,30 @@ class Scops(PartMethod):
     learning_rate: ClassVar[float] = 1e-3
     pair: ClassVar[bool] = True
 
+    common: Tensor
+
     def __init__(self, config: Config, backbone: Any, classes: int = 0):
         super().__init__(config, backbone, classes)
         self.head = DilatedHead(backbone.dim, self.num_parts + 1, self.grid)
         self.basis = nn.Parameter(nnf.normalize(torch.randn(self.num_parts, backbone.dim), dim=1))
         self.saliency = Saliency(backbone.dim)
+        self.register_buffer("common", torch.zeros(backbone.dim))  # (E,), mean of salient features at unit length
 
     def begin(self, source: ImageSource, features: Callable[[Tensor], Tensor], seed: int, progress: Progress) -> None:
-        self.saliency.fit(source, features, self.image_size, seed, progress)
+        maps = self.saliency.fit(source, features, self.image_size, seed, progress)  # (n, E, h, w)
+        salient = self.saliency(maps)
+        self.common.copy_((nnf.normalize(maps, dim=1) * salient).sum(dim=(0, 2, 3)) / salient.sum())
+
+    def explained(self, frozen: Tensor) -> Tensor:
+        """What tells patches apart, at unit length: (B, E, h, w) -> (B, E, h, w)."""
+        return nnf.normalize(nnf.normalize(frozen, dim=1) - self.common[:, None, None], dim=1)
 
     def rate_of(self, name: str) -> float:
         return 10.0 if name == "basis" else 1.0
 
     def losses(self, step: StepInput) -> tuple[dict[str, Tensor], Tensor]:
-        unit = nnf.normalize(step.frozen, dim=1)  # (B, E, h, w)
-        logits, other = self.head(unit), self.head(nnf.normalize(self.frozen(step.other), dim=1))
+        unit = self.explained(step.frozen)  # (B, E, h, w)
+        logits, other = self.head(unit), self.head(self.explained(self.frozen(step.other)))
         similarity = logits.softmax(dim=1)  # (B, K+1, h, w)
         return {
             "concentration": floored_concentration_loss(similarity),
@@ -76,7 +85,7 @@ class Scops(PartMethod):
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
         """log P_k - max log P_k for the parts, log 0.1 for the background; the basis as descriptors."""
         features = self.frozen(images) if frozen is None else frozen
-        log = self.head(nnf.normalize(features, dim=1)).log_softmax(dim=1)[:, :-1]  # (B, K, h, w)
+        log = self.head(self.explained(features)).log_softmax(dim=1)[:, :-1]  # (B, K, h, w)
         parts = log - log.amax(dim=(2, 3), keepdim=True)
         background = torch.full_like(parts[:, :1], BACKGROUND).log()
         descriptors = torch.cat([self.basis, torch.zeros_like(self.basis[:1])])  # (K+1, E)

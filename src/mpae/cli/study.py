@@ -39,6 +39,8 @@ def study(
     split: Annotated[str, typer.Option(help="on which runs are evaluated; a study that is to choose a setting does not "
                                        "look at test")] = "test",
     limit: Annotated[int | None, typer.Option(min=1, help="evaluate on so many images, spread over the split")] = None,
+    nme_images: Annotated[int | None, typer.Option("--nme-images", min=1, help="fit the regression of the NME on so "
+                          "many training images, spread over the split; as many as --limit, if not given")] = None,
     image_size: Annotated[int | None, typer.Option(min=14, max=4096, help="side of the images of the evaluation, if "
                                                    "not that of training")] = None,
     assignments: Assignments = None,
@@ -70,7 +72,8 @@ def study(
         return
     called, chosen = find_study(name)
     request = make_request(chosen, dataset, roots or [], preset, parts, assignments or [], seeds=seeds,
-                           max_minutes=max_minutes, split=split, limit=limit, image_size=image_size)
+                           max_minutes=max_minutes, split=split, limit=limit, nme_images=nme_images,
+                           image_size=image_size)
     folder = StudyFolder(out_folder or Path("studies") / called, runs_folder)
     folder.check(called)
     runs = share(distinct(expand(chosen, request)), array)

@@ -21,10 +21,11 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mpae.backbones.vit import FrozenViT, at_once
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import AnnotatedSource
 from mpae.data.sources.subsets import spread
-from mpae.devices import place_on
+from mpae.devices import map_on_cores, place_on
 from mpae.distributed import gather_items, rank_and_size
 from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
@@ -132,7 +133,11 @@ class _Reader:
     def _find(self, batch: Batch) -> Iterator[FoundParts]:
         start = time.perf_counter()
         inputs = batch.images.to(self.device).float().div_(255)  # (B, 3, S, S)
-        logits = self.model.part_logits(inputs).float().cpu()  # (B, K+1, h, w)
+        if self.device.type == "cpu" and isinstance(getattr(self.model, "backbone", None), FrozenViT):
+            chunks = inputs.split(at_once(inputs.shape[-1]))
+            logits = torch.cat(map_on_cores(self.model.part_logits, chunks)).float()  # (B, K+1, h, w)
+        else:
+            logits = self.model.part_logits(inputs).float().cpu()
         self.model_seconds += time.perf_counter() - start
         if self.outline == "patch":
             yield found_parts(batch.samples, list(logits), self.part_of)

@@ -13,6 +13,7 @@ from torch import Tensor
 from mpae.baselines.method import PartMethod
 from mpae.model import MPAE
 from mpae.model.protocol import PartMaps, PartModel
+from mpae.prediction.two_looks import describe_in_two_looks
 
 
 def part_features(similarity: Tensor, frozen: Tensor) -> Tensor:
@@ -29,11 +30,18 @@ def part_features(similarity: Tensor, frozen: Tensor) -> Tensor:
     return torch.einsum("bkhw,behw->bke", weights, frozen)
 
 
-def describe_with_features(model: PartModel, images: Tensor) -> tuple[PartMaps, Tensor]:
-    """Logits and descriptors, and the features of each part, (B, K, E); E is 0 where a model has no backbone."""
+def describe_with_features(model: PartModel, images: Tensor, two_looks: bool = False) -> tuple[PartMaps, Tensor]:
+    """Logits and descriptors, and the features of each part, (B, K, E); E is 0 where a model has no backbone.
+
+    Args:
+        two_looks: of one image of an MPAE, for which `can_take_two_looks`.
+    """
     if not isinstance(model, (MPAE, PartMethod)):
         maps = model.describe(images)
         return maps, images.new_empty(len(images), model.num_parts, 0)
-    frozen = model.backbone(images)  # (B, E, h, w)
-    maps = model.describe(images, frozen)
+    if two_looks and isinstance(model, MPAE):
+        maps, frozen = describe_in_two_looks(model, images)
+    else:
+        frozen = model.backbone(images)  # (B, E, h, w)
+        maps = model.describe(images, frozen)
     return maps, part_features(maps.logits.softmax(dim=1)[:, :-1], frozen)

@@ -25,7 +25,7 @@ from mpae.backbones.vit import at_once
 from mpae.data.augment import make_view
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource, Picture
-from mpae.devices import place_on
+from mpae.devices import map_on_cores, place_on
 from mpae.distributed import gather_items, on_first_process, rank_and_size
 from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
@@ -40,6 +40,7 @@ from mpae.prediction.output_paths import output_names
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS, Output, Predicted, choose_outputs
 from mpae.prediction.part_names import PartNames
 from mpae.prediction.parts import Part, Parts
+from mpae.prediction.two_looks import can_take_two_looks
 
 Progress = Callable[[str, int, int], None]  # what is done, images done, images in all
 
@@ -55,13 +56,14 @@ class Described(NamedTuple):
 class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
-    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "pixel",
+    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "pixel", exact: bool = False,
                  device: torch.device | str | None = None, names: PartNames | None = None,
                  part_of: Sequence[int] | None = None):
         """
         Args:
             flip: average the logits of the picture and of its mirror image; it takes twice the time.
             outline: "pixel", of the edges in the picture, or "patch", of the grid of patches.
+            exact: every patch of a large image goes through the backbone, also on a CPU; see `two_looks.py`.
             device: where the model moves; without one it stays where it is.
             names: that people gave the K parts of the model; their numbers if not given.
             part_of: (K,), the part of fewer, 0.., that each of them belongs to; `Hierarchy.part_of` gives it.
@@ -71,6 +73,7 @@ class PartPredictor:
                             f"train one with fewer.")
         self.model, self.flip, self.outline, self.device = (
             model, flip, checked_outline(outline), place_on(model, device))
+        self.two_looks = not exact and can_take_two_looks(model, self.device.type)
         self.part_of, names = part_of, names or PartNames(model.num_parts)
         self.names = names if part_of is None else names.gathered(part_of)
 
@@ -102,8 +105,10 @@ class PartPredictor:
     def describe(self, pixels: np.ndarray) -> Described:
         """What the model says of images (B, S, S, 3) uint8."""
         images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
-        few = at_once(images.shape[-1]) if self.device.type == "cpu" else len(images)
-        found = [self._describe(some) for some in images.split(few)]
+        if self.device.type == "cpu":
+            found = map_on_cores(self._describe, images.split(1 if self.two_looks else at_once(images.shape[-1])))
+        else:
+            found = [self._describe(images)]
         logits, descriptors, features = (torch.cat(each) for each in zip(*found, strict=True))
         descriptors = descriptors[:, :-1]
         if self.part_of is not None:
@@ -111,9 +116,9 @@ class PartPredictor:
         return Described(_to_numpy(logits), _to_numpy(descriptors), _to_numpy(features))
 
     def _describe(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        (logits, descriptors), features = describe_with_features(self.model, images)
+        (logits, descriptors), features = describe_with_features(self.model, images, self.two_looks)
         if self.flip:
-            mirrored, mirrored_features = describe_with_features(self.model, images.flip(-1))
+            mirrored, mirrored_features = describe_with_features(self.model, images.flip(-1), self.two_looks)
             logits = (logits + mirrored.logits.flip(-1)) / 2
             descriptors = (descriptors + mirrored.descriptors) / 2
             features = (features + mirrored_features) / 2
@@ -133,8 +138,8 @@ class FolderPrediction:
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
-                   outline: str = "pixel", part_of: Sequence[int] | None = None, batch_size: int = 16,
-                   workers: int = 0, overwrite: bool = False, device: torch.device | str | None = None,
+                   outline: str = "pixel", exact: bool = False, part_of: Sequence[int] | None = None,
+                   batch_size: int = 16, workers: int = 0, overwrite: bool = False, device: torch.device | str | None = None,
                    names: PartNames | None = None,
                    progress: Progress = lambda *_: None) -> FolderPrediction:
     """Write the parts of all images of a source into a folder; go on if a call before was stopped.
@@ -144,7 +149,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         origin: where the images come from; likewise.
         run_folder: where the run lies; kept for those who look at the predictions later.
         write: what to write; `mpae.prediction.outputs` describes each.
-        outline, part_of: as for `PartPredictor`.
+        outline, exact, part_of: as for `PartPredictor`.
         device: where the model is moved and runs; where it is, if not given.
         workers: processes that read and decode ahead of the model.
         names: that people gave the parts; overlays, tables and COCO have them. Masks have all K parts in any case.
@@ -153,7 +158,8 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     Where torch.distributed runs, each process takes its share of the images.
     """
     start = time.perf_counter()
-    predictor = PartPredictor(model, flip=flip, outline=outline, device=device, names=names, part_of=part_of)
+    predictor = PartPredictor(model, flip=flip, outline=outline, exact=exact, device=device, names=names,
+                              part_of=part_of)
     outputs = choose_outputs(write)
     settings = {"run": run, "origin": origin, "write": [output.name for output in outputs], "flip": flip,
                 "num_parts": predictor.num_parts, "image_size": model.image_size}
@@ -161,6 +167,8 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         settings["part_of"] = list(part_of)
     if outline != "patch":
         settings["outline"] = outline
+    if predictor.two_looks:
+        settings["looks"] = 2
     if predictor.names.entries:
         settings["names"] = predictor.names.as_text()  # one file has the same names throughout
     folder, files = PredictionFolder(out), output_names(source.names)

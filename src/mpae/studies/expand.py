@@ -41,6 +41,7 @@ class Request(Data):
     settings: Values = Field(default_factory=dict)  # of --set
     split: str = "test"  # on which runs are evaluated
     limit: int | None = None  # images of an evaluation
+    nme_images: int | None = None  # training images that the regression of the NME is fitted on, if not `limit`
     image_size: int | None = None  # of an evaluation
 
 
