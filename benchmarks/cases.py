@@ -130,7 +130,7 @@ def prediction(variant: str, architecture: str, batch: int, mask_size: int, size
         return lambda: plain.masks(images, (mask_size, mask_size))
     if variant.startswith("int8"):
         ours = quantised(ours)
-    predictor = PartPredictor(ours)
+    predictor = PartPredictor(ours, two_looks=variant == "int8")
     if variant.endswith("four at once"):
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
 

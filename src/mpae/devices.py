@@ -11,7 +11,8 @@ import torch
 from mpae.errors import MPAEError
 
 DEVICES = ("auto", "cpu", "cuda", "mps")
-Item, Found = TypeVar("Item"), TypeVar("Found")
+Item = TypeVar("Item")
+Found = TypeVar("Found")
 
 
 def choose_device(name: str = "auto") -> torch.device:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.tiny_run import make_run, tiny_settings
 from torch import Tensor
 
 from mpae.config import resolve
@@ -17,6 +16,7 @@ from mpae.model.load import load_model
 from mpae.prediction import two_looks
 from mpae.prediction.predictor import PartPredictor
 from mpae.prediction.two_looks import can_take_two_looks, describe_in_two_looks, sure_squares
+from tests.tiny_run import make_run, tiny_settings
 
 
 def naive_sure_squares(background: Tensor) -> Tensor:
@@ -58,8 +58,8 @@ def pixels(model: MPAE, number: int) -> np.ndarray:
 
 def test_large_images_of_an_mpae_on_a_cpu_get_two_looks(model: MPAE, monkeypatch: pytest.MonkeyPatch) -> None:
     assert can_take_two_looks(model, "cpu")
-    assert PartPredictor(model).two_looks
-    assert not PartPredictor(model, exact=True).two_looks
+    assert PartPredictor(model, two_looks=True).two_looks
+    assert not PartPredictor(model).two_looks
     assert not can_take_two_looks(model, "cuda")
     assert not can_take_two_looks(object(), "cpu")
     monkeypatch.setattr(two_looks, "LEAST", 26)
@@ -68,8 +68,8 @@ def test_large_images_of_an_mpae_on_a_cpu_get_two_looks(model: MPAE, monkeypatch
 
 def test_where_nothing_is_sure_the_second_look_is_exact(model: MPAE, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_looks, "SURE", 1.0)
-    both = PartPredictor(model).describe(pixels(model, 3)), PartPredictor(model, exact=True).describe(pixels(model, 3))
-    for ours, exact in zip(*both, strict=True):
+    twice, once = (PartPredictor(model, two_looks=looks).describe(pixels(model, 3)) for looks in (True, False))
+    for ours, exact in zip(twice, once, strict=True):
         np.testing.assert_allclose(ours, exact, rtol=1e-4, atol=1e-5)
 
 

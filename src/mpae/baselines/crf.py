@@ -56,6 +56,9 @@ def windowed_kernel(image: Tensor, deviation: float, colour: float) -> Tensor:
 
 def gather(shares: Tensor, kernel: Tensor) -> Tensor:
     """sum_j k(i, j) Q(j): shares (n, H, W), kernel (side², H W) -> (n, H, W)."""
-    side = round(kernel.shape[0] ** 0.5)
-    around = nnf.unfold(shares[:, None], side, padding=side // 2)  # (n, side², H W)
-    return (around * kernel).sum(dim=1).view_as(shares)
+    side, (_, height, width) = round(kernel.shape[0] ** 0.5), shares.shape
+    around, found = nnf.pad(shares, [side // 2] * 4), torch.zeros_like(shares)
+    for place, weights in enumerate(kernel.unflatten(1, (height, width))):  # a tensor of all windows would be large
+        row, column = divmod(place, side)
+        found.addcmul_(around[:, row : row + height, column : column + width], weights)
+    return found

@@ -2,7 +2,8 @@
 
 What differs from the original: the part maps come from a head on frozen ViT features, not from a fine-tuned
 DeepLab; the features to be explained are these, not VGG's, less the mean of the salient ones and at unit length (all
-features of a ViT have much in common, and a basis that may be negative spends every vector on it); saliency is our vote; the two views are those of `data/augment.py` instead of thin-plate splines.
+features of a ViT have much in common, and a basis that may be negative spends every vector on it); saliency is our
+vote; the two views are those of `data/augment.py` instead of thin-plate splines.
 """
 
 from __future__ import annotations

@@ -24,9 +24,8 @@ def predict(
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     outline: Outline = "pixel",
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="join the run's parts to so many")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="look at every patch of large images on a CPU too, instead of "
-                                        "coarsely where only background is")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU, and a coarse "
+                                       "look where a large image is background: faster, nearly the same")] = False,
     device: Device = "auto",
     batch_size: BatchSize = 16,
     workers: Workers = 2,
@@ -64,8 +63,8 @@ def predict(
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
                               run_folder=str(folder.resolve()), names=PartNames.load(folder, model.num_parts),
                               write=[kind.strip() for kind in write.split(",") if kind.strip()], flip=flip,
-                              outline=outline, exact=exact, part_of=part_of, device=where, batch_size=batch_size, workers=workers,
-                              overwrite=overwrite, progress=progress)
+                              outline=outline, two_looks=int8, part_of=part_of, device=where, batch_size=batch_size,
+                              workers=workers, overwrite=overwrite, progress=progress)
     if not done.images:
         reason = done.skipped[0][1] if done.skipped else "none found"
         raise MPAEError(f"None of the {len(source)} images in '{images}' can be read (the first: {reason}).")
