@@ -20,8 +20,10 @@ from mpae.config import Config
 from mpae.losses.alternatives import area_loss, concentration_loss
 from mpae.losses.restoration import perceptual_term, pixel_loss, restoration_weights
 from mpae.losses.semantic import with_margin
+from mpae.model.masking import random_window
 from mpae.model.matching import PartMaps, part_logits
 from mpae.model.partformer import PartFormer
+from mpae.model.restoration import cut_out
 
 WIDTH = 64  # of descriptors
 TEMPERATURE = 0.8  # factor of the matching
@@ -53,8 +55,12 @@ class DualAlignment(PartMethod):
         self.paint = nn.Sequential(_block(), _block(), up, _block(), _block(), up, _block(), nn.Conv2d(WIDTH, 3, 1))
         self.identities = nn.Parameter(nn.init.xavier_uniform_(torch.empty(self.num_parts, WIDTH)))
         self.epsilon = config.loss.area_epsilon
-        # 1/32, 1/16, 1/8, 1/4, 1 of the plain VGG: a fifth of what the released MPAE has.
-        self.layers = tuple(weight / 5 for weight in restoration_weights(config.loss)[1])
+        # 1/32, 1/16, 1/8, 1/4, 1 of the plain VGG: a fifth of what the released MPAE has. A layer that the settings
+        # leave out is left out here too.
+        released = config.loss.model_copy(update={"perceptual": None, "reading": "released"})
+        self.layers = tuple(weight / 5 if wanted else 0.0 for weight, wanted in zip(
+            restoration_weights(released)[1], restoration_weights(config.loss)[1], strict=True))
+        self.window = settings.window  # side of what is painted in a step, in positions of the grid
 
     def losses(self, step: StepInput) -> tuple[dict[str, Tensor], Tensor]:
         views = torch.cat([step.images, step.other])  # (2B, 3, S, S)
@@ -64,15 +70,26 @@ class DualAlignment(PartMethod):
         similarity = (TEMPERATURE * part_logits(descriptors, crossed)).softmax(dim=1)  # (2B, K+1, h, w)
         mixed = torch.einsum("bkhw,bkc->bchw", similarity, descriptors)  # (2B, C, h, w)
         return {
-            "reconstruction": self.reconstruction(self.paint(mixed), views.roll(len(step.images), dims=0), step),
+            "reconstruction": self.reconstruction(mixed, views.roll(len(step.images), dims=0), step),
             "concentration": concentration_loss(similarity),
             "area": area_loss(similarity, self.epsilon),
             "identity": identity_loss(descriptors[:, :-1], self.identities),
         }, similarity
 
-    def reconstruction(self, painted: Tensor, images: Tensor, step: StepInput) -> Tensor:
-        """sum_l w_l mean |Phi_l(painted) - Phi_l(image at that size)|; pixels where no layer has a weight."""
-        target = nnf.interpolate(self.normalise(images), painted.shape[2:], mode="bilinear", antialias=True)
+    def reconstruction(self, mixed: Tensor, images: Tensor, step: StepInput) -> Tensor:
+        """sum_l w_l mean |Phi_l(painted) - Phi_l(image at that size)|; pixels where no layer has a weight.
+
+        Args:
+            mixed: descriptors mixed by the maps, (B, C, h, w); with `model.window` a square of it is painted, at a
+                random place in each image.
+            images: (B, 3, S, S) in [0, 1].
+        """
+        size = [PAINTED * side for side in self.grid]
+        target = nnf.interpolate(self.normalise(images), size, mode="bilinear", antialias=True)  # (B, 3, 4 h, 4 w)
+        if self.window is not None and self.window < min(self.grid):
+            window = random_window(len(mixed), self.grid, self.window, step.generator).to(mixed.device)  # (B, side²)
+            mixed, target = cut_out(mixed, window, 1), cut_out(target, window, PAINTED)
+        painted = self.paint(mixed)
         if step.vgg is None:
             return pixel_loss(painted, target)
         return perceptual_term(painted, target, step.vgg, self.layers)

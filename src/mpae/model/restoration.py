@@ -77,5 +77,6 @@ def square(window: Tensor) -> tuple[int, int]:
 
 
 def cut_out(images: Tensor, window: Tensor, pixels_per_patch: int) -> Tensor:
-    """What a decoder restores of a window (B, side²): (B, 3, H', W') -> (B, 3, side·p, side·p)."""
+    """What a decoder restores of a window (B, side²): (B, 3, H', W') -> (B, 3, side·p, side·p); any
+    number of channels."""
     return unpatchify(gather_tokens(patchify(images, pixels_per_patch), window), pixels_per_patch, square(window))
