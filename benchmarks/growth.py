@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from benchmarks.measure import in_fresh_process, peak_so_far
+from benchmarks.measure import in_fresh_process
 from mpae.backbones import build_backbone
 from mpae.config import Config, resolve
 from mpae.data.sources.synthetic import SyntheticImages
+from mpae.devices import peak_so_far
 from mpae.evaluation.evaluate import evaluate
 from mpae.model import build_model
 from mpae.prediction.predictor import predict_folder
@@ -45,4 +46,4 @@ def cost(verb: str, images: int, config: Config) -> Cost:
                 predict_folder(model, SyntheticImages(images), f"{folder}/parts", run="random weights")
             else:
                 evaluate(model, SyntheticImages(images, split="test"))
-        return Cost(time.perf_counter() - start, peak_so_far())
+        return Cost(time.perf_counter() - start, peak_so_far() or 0)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
+
+from mpae.devices import peak_so_far
 
 Work = Callable[[], object]
 PEAK_SIDE = 2048  # of the square matrices whose product counts as the machine's peak
@@ -95,18 +94,8 @@ def peak_memory(build: Callable[..., Work], *arguments: Any, fresh: bool = True)
 
 
 def _peak_memory(build: Callable[..., Work], *arguments: Any) -> int:
-    before = peak_so_far()
+    before = peak_so_far() or 0
     work = build(*arguments)
     for _ in range(2):
         work()
-    return max(peak_so_far() - before, 1)  # tiny work needs less than loading the libraries did
-
-
-def peak_so_far() -> int:
-    """The most bytes of memory that this process has ever held."""
-    status = Path("/proc/self/status")
-    if status.exists():  # Linux's rusage starts with what the parent held
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return max((peak_so_far() or 0) - before, 1)  # tiny work needs less than loading the libraries did

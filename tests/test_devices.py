@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mpae.devices import choose_device, map_on_cores
+from mpae.devices import choose_device, map_on_cores, peak_so_far
 from mpae.errors import MPAEError
 
 
@@ -78,3 +78,8 @@ def test_a_model_on_cores_is_in_the_mode_of_its_caller(cores) -> None:
     with torch.inference_mode():
         assert map_on_cores(lambda _: torch.is_inference_mode_enabled(), range(4)) == [True] * 4
     assert map_on_cores(lambda _: torch.is_inference_mode_enabled(), range(4)) == [False] * 4
+
+
+def test_what_a_process_held_at_most() -> None:
+    held = torch.ones(50_000_000)  # 200 MB, touched
+    assert (peak_so_far() or 0) >= held.numel() * 4

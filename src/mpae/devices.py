@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -66,3 +68,16 @@ def map_on_cores(function: Callable[[Item], Found], items: Sequence[Item]) -> li
         finally:
             torch.set_num_threads(cores)
     return found + [function(item) for item in items[even:]]
+
+
+def peak_so_far() -> int | None:
+    """The most bytes of memory that this process has ever held; None where the system does not tell."""
+    status = Path("/proc/self/status")
+    if status.exists():  # Linux's rusage starts with what the parent held
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -24,7 +24,7 @@ STUDY = parse_study({
     "pictures": [{"title": "The same images", "show": "parts"}, {"title": "Kinds", "show": "categories"}],
     "rows": [{"name": "full model", "reference": True, "paper": {"cub": {8: {"nmi": 60.0, "nme": 5.0}}}},
              {"name": "without L_f", "settings": {"loss.foreground": 0},
-              "paper": {"cub": {8: {"nmi": 10.0, "nme": 9.0}}}},
+              "label": "masks", "paper": {"cub": {8: {"nmi": 10.0, "nme": 9.0}}}},
              {"name": "without L_s", "settings": {"loss.semantic": 0}, "paper": {"cub": {8: {"nmi": 70.0}}}},
              {"name": "without L_v", "settings": {"loss.variation": 0}},
              {"name": "Nobody et al.", "method": "nobody", "paper": {"cub": {8: {"nmi": 99.0}}}}]}, "x")
@@ -38,7 +38,7 @@ def pretend(folder: StudyFolder, planned: PlannedRun, nmi: float, request: Reque
     for step in range(1, 4):
         run.log({"step": step, "minutes": step / 2, "total": nmi / step, "foreground_share": 0.1 * step,
                  "parts_used": 3.0})
-    run.log({"step": 3, "minutes": 1.5, "ended": "finished"})
+    run.log({"step": 3, "minutes": 1.5, "ended": "finished"} | ({"memory_gb": nmi / 20} if planned.seed == 0 else {}))
     run.log(wanted_evaluation(planned, request) | {
         "weights": None, "nmi": nmi, "nme": 100 / nmi, "parts_per_image": 3.25, "images": 10})
     pictures = folder.pictures(planned.name)
@@ -115,12 +115,16 @@ def test_where_the_papers_figures_are_from(dataset: str, parts: int, from_: tupl
 
 def test_tables_as_text(folder: StudyFolder) -> None:
     markdown = (folder.folder / "table.md").read_text()
-    assert "| full model | **61.0 ± 1.4** |  | 60.00 | +1.0 |" in markdown
-    assert "| without L_s | 56.0 ± 1.4 | −5.0 | 70.00 | −14.0 |" in markdown
-    assert "| Nobody et al. | – |  | **99.00** |" in markdown
+    assert markdown.count("| minutes | steps | memory, GB | runs |") == 1
+    assert "| full model |  | **61.0 ± 1.4** |  | 60.00 | +1.0 |" in markdown
+    assert "| without L_s |  | 56.0 ± 1.4 | −5.0 | 70.00 | −14.0 |" in markdown
+    assert "| without L_f | masks | 21.0 ± 1.4 |" in markdown
+    assert "| 1.5 | 3 | 3.0 | 2 |" in markdown  # of the full model, whose first seed held 3 GB
+    assert "| Nobody et al. |  | – |  | **99.00** |" in markdown
     rows = list(csv.DictReader((folder.folder / "table.csv").open()))
     assert [row["row"] for row in rows] == [row.name for row in STUDY.rows]
     assert (rows[0]["nmi"], rows[0]["nmi_paper"], rows[0]["minutes"], rows[3]["nmi"]) == ("61", "60", "1.5", "")
+    assert (rows[1]["learns_from"], rows[0]["steps"], rows[0]["memory_gb"]) == ("masks", "3", "3")
     assert float(rows[0]["nmi_deviation"]) == pytest.approx(2**0.5, abs=1e-4)
 
 
@@ -128,7 +132,7 @@ def test_the_page_says_everything_and_needs_nothing(folder: StudyFolder) -> None
     page = folder.page.read_text()
     for text in ("Half &lt;b&gt; of it", "Table 4 of the paper", "All help.", "6 of 8 runs are done", "61.0 ± 1.4",
                  "paper 60.00", "difference +1.0", "other way", "not here", "became nan &lt;i&gt;", "<polyline",
-                 "The same images", "a&amp;b_long"):
+                 "The same images", "a&amp;b_long", "<td>3.0</td>", "masks"):
         assert text in page
     assert page.count("data:image/jpeg;base64,") == 3 * (4 + 3)  # images, and parts and kinds of three rows
     assert "<script" not in page

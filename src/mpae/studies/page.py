@@ -19,7 +19,7 @@ from mpae.studies.folder import StudyFolder
 from mpae.studies.pictures import listing
 from mpae.studies.study import Strip, Study
 from mpae.studies.tabulate import Table, TableRow, tabulate, verdict
-from mpae.studies.write import csv_text, markdown, mean_text, minutes_text, signed, state_text
+from mpae.studies.write import costs, csv_text, markdown, mean_text, signed, state_text
 
 CURVES = ("total", "foreground_share", "parts_used")  # logged figures that the page shows
 one_at_a_time = threading.Lock()
@@ -73,6 +73,7 @@ def table_content(folder: StudyFolder, table: Table) -> dict[str, Any]:
         "paper": table.paper.title if table.paper else "",
         "same_task": table.same_task,
         "figures": [figure.long_title for figure in table.figures],
+        "costs": list(costs(table.rows[0])),
         "rows": [row_content(table, row, number) for number, row in enumerate(table.rows, 1)],
         "verdicts": [sentence for figure in table.figures if (sentence := verdict(table, figure.name))],
         "charts": charts(folder, table),
@@ -83,7 +84,8 @@ def row_content(table: Table, row: TableRow, number: int) -> dict[str, Any]:
     cells = [row.cells[figure.name] for figure in table.figures]
     return {
         "name": row.row.name, "colour": swatch(number), "note": ", ".join(filter(None, (row.row.label, row.row.note))),
-        "block": row.row.block, "reference": row.row.reference, "minutes": minutes_text(row), "state": state_text(row),
+        "block": row.row.block, "reference": row.row.reference, "costs": list(costs(row).values()),
+        "state": state_text(row),
         "cells": [{"text": mean_text(cell), "best": cell.best, "change": signed(cell.change),
                    "paper": "" if cell.paper is None else f"{cell.paper:.2f}", "paper_best": cell.paper_best,
                    "difference": signed(cell.difference) if table.same_task else "",

@@ -20,6 +20,11 @@ def minutes_spent(run: Run) -> float:
     return max((float(record.get("minutes", 0)) for record in run.records()), default=0.0)
 
 
+def end_of(run: Run) -> dict[str, Any]:
+    """What was noted at the end of training: steps, why it ended, `memory_gb`; nothing where it has not ended."""
+    return next((record for record in reversed(list(run.records())) if "ended" in record), {})
+
+
 def evaluation_of(run: Run, wanted: Mapping[str, Any], nme: bool = False) -> dict[str, Any] | None:
     """The last record of the evaluation that is wanted, of the weights that are there; None where there is none.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mpae.metrics.registry import FIGURES, EvaluationFigure
 from mpae.studies.expand import Group, PlannedRun, Request, expand, groups_of, rows_of
 from mpae.studies.folder import StudyFolder
-from mpae.studies.results import evaluation_of, is_trained, minutes_spent
+from mpae.studies.results import end_of, evaluation_of, is_trained, minutes_spent
 from mpae.studies.study import ANY, Figures, Row, Study
 from mpae.studies.task import wanted_evaluation
 
@@ -57,6 +57,8 @@ class TableRow:
     row: Row
     runs: list[PlannedRun]
     minutes: list[float] = field(default_factory=list)  # of training, one for each seed that is done
+    steps: list[int] = field(default_factory=list)  # likewise
+    memory: list[float] = field(default_factory=list)  # gigabytes at most, for each seed where it was noted
     cells: dict[str, Cell] = field(default_factory=dict)  # by figure
     failures: dict[int, str] = field(default_factory=dict)  # seed -> why
 
@@ -120,7 +122,10 @@ def read_row(folder: StudyFolder, request: Request, row: Row, runs: list[Planned
             reason = folder.failure(planned.name)
             found.failures |= {planned.seed: reason} if reason else {}
             continue
+        end = end_of(run)
         found.minutes.append(minutes_spent(run))
+        found.steps.append(int(end["step"]))
+        found.memory += [float(end["memory_gb"])] if "memory_gb" in end else []
         for figure in FIGURES:
             if record.get(figure.name) is not None:
                 found.cells.setdefault(figure.name, Cell([])).values.append(float(record[figure.name]))

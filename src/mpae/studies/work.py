@@ -20,7 +20,7 @@ from mpae.baselines.keys import KeyViT
 from mpae.config import Config
 from mpae.data.catalogue import find_dataset, open_annotated, open_images
 from mpae.data.source import AnnotatedSource
-from mpae.devices import choose_device
+from mpae.devices import choose_device, peak_so_far
 from mpae.distributed import is_first_process
 from mpae.errors import MPAEError
 from mpae.evaluation.evaluate import evaluate
@@ -78,7 +78,7 @@ def train(run: Run, config: Config) -> str:
         config = config.with_values({"training.max_minutes": left})
     result = fit(config, open_images(config.data, "train"), run.folder, resume=run.exists(), console=Console())
     if result.reason != "interrupted" and is_first_process():
-        run.log({"step": result.steps, "minutes": round(result.minutes, 3), "ended": result.reason})
+        log_end(run, result.steps, result.minutes, result.reason)
     return result.reason
 
 
@@ -90,8 +90,15 @@ def fit_baseline(run: Run, config: Config, task: Task) -> Any:
     if not run.exists():
         Run.create(run.folder, config, {"method": task.method})
     if not is_trained(run):
-        run.log({"step": 0, "minutes": 0.0, "ended": "finished"})
+        log_end(run, 0, 0.0, "finished")
     return model
+
+
+def log_end(run: Run, steps: int, minutes: float, reason: str) -> None:
+    """How long training took, why it ended, and the most gigabytes that the process had held by then."""
+    held = peak_so_far()
+    run.log({"step": steps, "minutes": round(minutes, 3), "ended": reason}
+            | ({} if held is None else {"memory_gb": round(held / 1e9, 2)}))
 
 
 def measure(run: Run, config: Config, task: Task, model: Any = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from statistics import fmean
 
 from mpae.studies.study import Study
 from mpae.studies.tabulate import Cell, Table, TableRow, verdict
@@ -22,8 +23,11 @@ def mean_text(cell: Cell) -> str:
     return f"{cell.mean:.1f}" + (f" ± {cell.deviation:.1f}" if cell.deviation is not None else "")
 
 
-def minutes_text(row: TableRow) -> str:
-    return f"{sum(row.minutes) / len(row.minutes):.1f}" if row.minutes else "–"
+def costs(row: TableRow) -> dict[str, str]:
+    """What a run of the row took, means over seeds: minutes of training, steps, gigabytes."""
+    found: dict[str, tuple[Sequence[float], int]] = {
+        "minutes": (row.minutes, 1), "steps": (row.steps, 0), "memory, GB": (row.memory, 1)}
+    return {name: f"{fmean(values):.{digits}f}" if values else "–" for name, (values, digits) in found.items()}
 
 
 def state_text(row: TableRow) -> str:
@@ -56,17 +60,19 @@ def _rows(table: Table) -> list[str]:
     for figure in table.figures:
         heading += [figure.long_title, "change"]
         heading += ["paper", "difference" if table.same_task else "its change"] if figure.name in printed else []
-    heading += ["minutes", "runs"]
+    labelled = any(row.row.label for row in table.rows)
+    heading += [*costs(table.rows[0]), "runs"]
+    heading[1:1] = ["learns from"] if labelled else []
     lines = ["| " + " | ".join(heading) + " |", "| --- |" + " ---: |" * (len(heading) - 1)]
     for row in table.rows:
-        words = [row.row.name.replace("|", "\\|")]
+        words = [row.row.name.replace("|", "\\|"), *([row.row.label] if labelled else [])]
         for figure in table.figures:
             cell = row.cells[figure.name]
             words += [_bold(mean_text(cell), cell.best), signed(cell.change)]
             if figure.name in printed:
                 words.append(_bold("" if cell.paper is None else f"{cell.paper:.2f}", cell.paper_best))
                 words.append(signed(cell.difference if table.same_task else cell.paper_change))
-        lines.append("| " + " | ".join([*words, minutes_text(row), state_text(row)]) + " |")
+        lines.append("| " + " | ".join([*words, *costs(row).values(), state_text(row)]) + " |")
     return lines
 
 
@@ -83,17 +89,17 @@ def csv_text(tables: Sequence[Table]) -> str:
     names = list(dict.fromkeys(figure.name for table in tables for figure in table.figures))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["dataset", "parts", "row", "method", "runs", "minutes",
-                     *(f"{name}{kind}" for name in names for kind in ("", "_deviation", "_paper")),
+    writer.writerow(["dataset", "parts", "row", "method", "learns_from", "runs", "minutes", "steps",
+                     "memory_gb", *(f"{name}{kind}" for name in names for kind in ("", "_deviation", "_paper")),
                      "paper_dataset", "paper_parts"])
     for table in tables:
         place = table.paper or ("", "")
         for row in table.rows:
             cells = [row.cells.get(name, Cell([])) for name in names]
             numbers = [value for cell in cells for value in (cell.mean, cell.deviation, cell.paper)]
-            minutes = sum(row.minutes) / len(row.minutes) if row.minutes else None
-            writer.writerow([*table.group, row.row.name, row.row.method, row.done, _number(minutes),
-                             *map(_number, numbers), *place])
+            means = (fmean(values) if values else None for values in (row.minutes, row.steps, row.memory))
+            writer.writerow([*table.group, row.row.name, row.row.method, row.row.label, row.done,
+                             *map(_number, means), *map(_number, numbers), *place])
     return out.getvalue()
 
 
