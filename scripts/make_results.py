@@ -50,7 +50,7 @@ def draw(study: Study, source: AnnotatedSource, pictures: Path) -> None:
     model, rows = load_model(study.run.folder, study.measured.image_size), study.measured.rows
     for ending, chosen in {"": [rows[place] for place in spread(len(rows), SHOWN)],
                            "-worst": findings.worst(rows, WORST)}.items():
-        cells = strips.look(model, source, chosen)
+        cells = strips.look(model, source, {row.number: f"IoU {row.iou:.0f}" for row in chosen})
         save(strips.draw_parts(cells, model.num_parts), pictures / f"{study.name}{ending}.png")
         save(strips.draw_photos(cells), study.run.folder / f"strip{ending}.jpg")
 

@@ -6,7 +6,8 @@ an image of palette indices into which no colour of a photo can come.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,6 @@ from mpae.drawing.overlay import inner_edge, paint_parts, preview_grid
 from mpae.drawing.palette import part_colours, part_name
 from mpae.model.protocol import PartModel
 from mpae.prediction.predictor import PartPredictor
-from results.reading import Row
 
 CELL, COLUMNS, GAP, LINE = 160, 6, 6, 18  # pixels, pictures in a row, pixels between them, pixels of a line of text
 DOT = 2  # radius of a keypoint in pixels
@@ -36,17 +36,17 @@ class Cell:
     caption: str
 
 
-def look(model: PartModel, source: AnnotatedSource, rows: Sequence[Row]) -> list[Cell]:
-    """The parts that a model finds in these images, and what people marked there."""
-    pictures = [source[row.number] for row in rows]
+def look(model: PartModel, source: AnnotatedSource, captions: Mapping[int, str]) -> list[Cell]:
+    """The parts that a model finds in the images of these numbers, and what people marked there."""
+    pictures = [source[number] for number in captions]
     cells = []
-    for row, picture, parts in zip(rows, pictures, PartPredictor(model).predict(pictures), strict=True):
+    for (number, caption), picture, parts in zip(captions.items(), pictures, PartPredictor(
+            model, outline="patch").predict(pictures), strict=True):
         old = picture.image.size
         width, height = (max(1, round(side * CELL / max(old))) for side in old)
         cells.append(Cell(picture.image.resize((width, height), Image.Resampling.LANCZOS),
                           resize_labels(parts.mask, (width, height)),
-                          resize_annotation(source.annotation(row.number), old, (width, height)),
-                          f"IoU {row.iou:.0f}"))
+                          resize_annotation(source.annotation(number), old, (width, height)), caption))
     return cells
 
 
@@ -70,6 +70,22 @@ def draw_parts(cells: Sequence[Cell], num_parts: int) -> Image.Image:
         y = GAP + rows * (step + LINE) + (part - 1) // entries * LINE
         draw.rectangle((x, y + 3, x + LINE - 6, y + LINE - 3), fill=part, outline=INK)
         draw.text((x + LINE, y + LINE / 2), part_name(part), INK, font, anchor="lm")
+    return _coloured(strip, num_parts)
+
+
+def draw_rows(rows: Mapping[str, Sequence[Cell]], num_parts: int) -> Image.Image:
+    """A row for each name: the parts, outlines and keypoints of the same images."""
+    step, names = CELL + GAP, 2 * CELL
+    strip = Image.new("L", (names + max(map(len, rows.values())) * step, GAP + len(rows) * step), PAPER)
+    draw = ImageDraw.Draw(strip)
+    draw.fontmode = "1"
+    font = ImageFont.load_default(size=18)
+    for row, (name, cells) in enumerate(rows.items()):
+        y = GAP + row * step
+        draw.multiline_text((GAP, y + CELL / 2), textwrap.fill(name, 28), INK, font, anchor="lm")
+        for column, cell in enumerate(cells):
+            picture = ImageOps.pad(_indexed(cell), (CELL, CELL), Image.Resampling.NEAREST, color=PAPER)
+            strip.paste(picture, (names + column * step, y))
     return _coloured(strip, num_parts)
 
 

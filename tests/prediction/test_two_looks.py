@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tiny_run import make_run, tiny_settings
 from torch import Tensor
 
 from mpae.config import resolve
@@ -16,7 +17,6 @@ from mpae.model.load import load_model
 from mpae.prediction import two_looks
 from mpae.prediction.predictor import PartPredictor
 from mpae.prediction.two_looks import can_take_two_looks, describe_in_two_looks, sure_squares
-from tests.tiny_run import make_run, tiny_settings
 
 
 def naive_sure_squares(background: Tensor) -> Tensor:

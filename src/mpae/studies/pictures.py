@@ -21,7 +21,7 @@ from mpae.report.collect import Seen, explain, see_batches
 from mpae.report.pictures import attention_map
 from mpae.run import Run
 
-SHOWN = 6  # images of a strip
+SHOWN = 8  # images of a strip
 CATEGORIES = 12  # images of different categories
 TOKENS = 5  # parts of an image whose attention is shown
 LONGEST = 240  # pixels along the longer side
