@@ -27,6 +27,8 @@ from mpae.model.restoration import cut_out
 
 WIDTH = 64  # of descriptors
 TEMPERATURE = 0.8  # factor of the matching
+EPSILON, OTHERS = {"cub": 0.5, "celeba": 2.0}, 1.5  # of the area loss, in positions of the published grid
+PUBLISHED_GRID = 32  # positions along its side; with fewer, a part that is as large as there has fewer
 PAINTED = 4  # pixels along the side of each position of the grid
 ARC_SCALE, ARC_MARGIN = 20.0, 0.5
 
@@ -54,7 +56,7 @@ class DualAlignment(PartMethod):
         up = nn.Upsample(scale_factor=2, mode="bilinear")
         self.paint = nn.Sequential(_block(), _block(), up, _block(), _block(), up, _block(), nn.Conv2d(WIDTH, 3, 1))
         self.identities = nn.Parameter(nn.init.xavier_uniform_(torch.empty(self.num_parts, WIDTH)))
-        self.epsilon = config.loss.area_epsilon
+        self.epsilon = EPSILON.get(config.data.dataset, OTHERS) * self.grid[0] * self.grid[1] / PUBLISHED_GRID**2
         # 1/32, 1/16, 1/8, 1/4, 1 of the plain VGG: a fifth of what the released MPAE has. A layer that the settings
         # leave out is left out here too.
         released = config.loss.model_copy(update={"perceptual": None, "reading": "released"})
