@@ -84,16 +84,19 @@ def prediction_rows(sizes: Sizes) -> list[Row]:
 
 
 def fine_prediction_rows(sizes: Sizes) -> list[Row]:
-    """Images of twice the size, with the bundled backbone's architecture; four of them at once beside one."""
-    fine = replace(sizes, image_size=2 * sizes.image_size, many_parts=sizes.few_parts)
-    build = partial(cases.prediction, architecture=sizes.small, batch=4, mask_size=fine.image_size, sizes=fine)
-    works = {variant: build(variant) for variant in ("ours", "int8", "plain", "four at once", "int8, four at once")}
-    seconds = alternate(works, sizes.rounds)
-    what, at = f"prediction to masks of {fine.image_size} px", f"ViT-S/14, K = {fine.many_parts}, batch 4"
-    return [row(f"{what}, fp32", at, ratio(seconds["plain"], seconds["ours"]), None, seconds),
-            row(f"{what}, int8", at, ratio(seconds["plain"], seconds["int8"]), None, seconds),
-            row(f"{what}, fp32 before", at, ratio(seconds["plain"], seconds["four at once"]), None, seconds),
-            row(f"{what}, int8 before", at, ratio(seconds["plain"], seconds["int8, four at once"]), None, seconds)]
+    """Masks of images of twice the size, against four images at once on all cores in float32, as in version 0.2."""
+    fine = replace(sizes, image_size=2 * sizes.image_size)
+    works = {variant: cases.fine_prediction(variant, fine) for variant in (
+        "four at once", "ours", "exact", "int8, ours", "int8, exact", "int8, four at once")}
+    exact = works["exact"]()
+    seconds, rows = alternate(works, sizes.rounds), []
+    for variant, target in {"ours": 1.6, "exact": None, "int8, ours": 2.5, "int8, exact": None,
+                            "int8, four at once": None}.items():
+        same = 100 * cases.agreement(works[variant](), exact)
+        rows.append(row(f"prediction at {fine.image_size} px to four at once in fp32: {variant}",
+                        f"run birds, {cases.FINE_IMAGES} drawn images; {same:.2f} % of pixels as exact",
+                        ratio(seconds["four at once"], seconds[variant]), target, seconds))
+    return rows
 
 
 def large_prediction_rows(sizes: Sizes) -> list[Row]:

@@ -10,19 +10,26 @@ from typing import Any
 import numpy as np
 import timm
 import torch
+from PIL import Image
 from torch import Tensor
 
 from benchmarks.measure import Work
 from benchmarks.plain import PlainMPAE, PlainObjective, copy_weights
+from mpae.assets.trained import RUNS
 from mpae.backbones import FrozenViT
 from mpae.backbones.cache import CachedBackbone, FeatureCache, pixel_key
 from mpae.config import Config, resolve
+from mpae.data.augment import make_view
+from mpae.data.sources.synthetic import drawn_images
+from mpae.drawing.overlay import viewing_size
 from mpae.export.int8 import quantised
 from mpae.losses import Objective, PerceptualNetwork
 from mpae.metrics.clustering import PartClusteringMetric
 from mpae.model import MPAE, build_model
+from mpae.model.load import load_model
 from mpae.model.masking import random_mask, random_window
 from mpae.prediction.masks import segment
+from mpae.prediction.outline import refine
 from mpae.prediction.predictor import PartPredictor
 from mpae.training.assemble import build_optimizer
 
@@ -52,6 +59,7 @@ class Sizes:
 
 
 UNCUT = {"model.partformer_size": None, "model.window": None, "loss.perceptual": None}  # the whole step of `laptop`
+FINE_IMAGES = 8  # of twice the size
 FULL = Sizes()
 QUICK = Sizes(vit={"embed_dim": 32, "depth": 2, "num_heads": 2}, image_size=56, many_parts=5, few_parts=3,
               batch=8, vgg_width=4, large_mask=96, labels=100_000, grown_images=8,
@@ -120,7 +128,7 @@ def warm(backbone: FrozenViT, images: Tensor) -> CachedBackbone:
 
 
 def prediction(variant: str, architecture: str, batch: int, mask_size: int, sizes: Sizes) -> Work:
-    """Images to masks; the variants are "ours", "int8", "plain", and ours with all images at once in the backbone."""
+    """Images to masks; the variants are "ours", "int8" and "plain"."""
     torch.manual_seed(0)
     ours, plain = models(sizes.config("paper", sizes.many_parts), random_vit(architecture, sizes))
     ours, plain = ours.eval(), plain.eval()
@@ -128,18 +136,44 @@ def prediction(variant: str, architecture: str, batch: int, mask_size: int, size
     if variant == "plain":
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
         return lambda: plain.masks(images, (mask_size, mask_size))
-    if variant.startswith("int8"):
-        ours = quantised(ours)
-    predictor = PartPredictor(ours, two_looks=variant == "int8")
-    if variant.endswith("four at once"):
-        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
-
-        def all_at_once() -> object:
-            with torch.inference_mode():
-                return [segment(logits.numpy(), (mask_size, mask_size)) for logits in ours.describe(images).logits]
-
-        return all_at_once
+    predictor = PartPredictor(quantised(ours) if variant == "int8" else ours)
     return lambda: [segment(logits, (mask_size, mask_size)) for logits in predictor.describe(pixels)[0]]
+
+
+def fine_prediction(variant: str, sizes: Sizes) -> Work:
+    """Drawn birds to masks by the run `birds`, which comes with the package: how much of an image needs a close look
+    is up to what it shows.
+
+    Args:
+        variant: "ours", "exact" (every patch is looked at closely), "four at once" (in the backbone, on all cores);
+            each alone or as "int8, ours".
+    """
+    pictures = drawn_images("bird", FINE_IMAGES)
+    model: Any = load_model(RUNS / "birds", sizes.image_size).eval()
+    if variant.startswith("int8"):
+        model = quantised(model)
+    if not variant.endswith("four at once"):
+        predictor = PartPredictor(model, exact=variant.endswith("exact"))
+        return lambda: [parts.mask for parts in predictor.predict(pictures)]
+
+    def all_at_once() -> list[np.ndarray]:
+        pixels = np.stack([make_view(picture, view=0, size=sizes.image_size) for picture in pictures])
+        images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
+        masks = []
+        with torch.inference_mode():
+            found = torch.cat([model.describe(some).logits for some in images.split(4)]).numpy()
+            for picture, logits in zip(pictures, found, strict=True):
+                size = picture.image.size
+                shown = picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC)
+                masks.append(segment(refine(logits, shown, size), size)[0])
+        return masks
+
+    return all_at_once
+
+
+def agreement(found: Any, exact: Any) -> float:
+    """Share of pixels with the same label, the mean of the images."""
+    return float(np.mean([(ours == theirs).mean() for ours, theirs in zip(found, exact, strict=True)]))
 
 
 def clustering(variant: str, sizes: Sizes) -> Work:

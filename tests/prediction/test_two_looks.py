@@ -58,8 +58,9 @@ def pixels(model: MPAE, number: int) -> np.ndarray:
 
 def test_large_images_of_an_mpae_on_a_cpu_get_two_looks(model: MPAE, monkeypatch: pytest.MonkeyPatch) -> None:
     assert can_take_two_looks(model, "cpu")
-    assert PartPredictor(model, two_looks=True).two_looks
-    assert not PartPredictor(model).two_looks
+    assert PartPredictor(model).two_looks
+    assert not PartPredictor(model, exact=True).two_looks
+    assert not PartPredictor(model, outline="patch").two_looks
     assert not can_take_two_looks(model, "cuda")
     assert not can_take_two_looks(object(), "cpu")
     monkeypatch.setattr(two_looks, "LEAST", 26)
@@ -68,7 +69,7 @@ def test_large_images_of_an_mpae_on_a_cpu_get_two_looks(model: MPAE, monkeypatch
 
 def test_where_nothing_is_sure_the_second_look_is_exact(model: MPAE, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(two_looks, "SURE", 1.0)
-    twice, once = (PartPredictor(model, two_looks=looks).describe(pixels(model, 3)) for looks in (True, False))
+    twice, once = (PartPredictor(model, exact=exact).describe(pixels(model, 3)) for exact in (False, True))
     for ours, exact in zip(twice, once, strict=True):
         np.testing.assert_allclose(ours, exact, rtol=1e-4, atol=1e-5)
 

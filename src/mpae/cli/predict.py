@@ -24,8 +24,9 @@ def predict(
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     outline: Outline = "pixel",
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="join the run's parts to so many")] = None,
-    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU, and a coarse "
-                                       "look where a large image is background: faster, nearly the same")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="look closely at the background of large images too, on a CPU "
+                                        "as on a GPU")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
     device: Device = "auto",
     batch_size: BatchSize = 16,
     workers: Workers = 2,
@@ -63,7 +64,7 @@ def predict(
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
                               run_folder=str(folder.resolve()), names=PartNames.load(folder, model.num_parts),
                               write=[kind.strip() for kind in write.split(",") if kind.strip()], flip=flip,
-                              outline=outline, two_looks=int8, part_of=part_of, device=where, batch_size=batch_size,
+                              outline=outline, exact=exact, part_of=part_of, device=where, batch_size=batch_size,
                               workers=workers, overwrite=overwrite, progress=progress)
     if not done.images:
         reason = done.skipped[0][1] if done.skipped else "none found"

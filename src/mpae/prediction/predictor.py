@@ -56,14 +56,15 @@ class Described(NamedTuple):
 class PartPredictor:
     """A model that finds the parts of pictures of any size."""
 
-    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "pixel", two_looks: bool = False,
+    def __init__(self, model: PartModel, *, flip: bool = False, outline: str = "pixel", exact: bool = False,
                  device: torch.device | str | None = None, names: PartNames | None = None,
                  part_of: Sequence[int] | None = None):
         """
         Args:
             flip: average the logits of the picture and of its mirror image; it takes twice the time.
             outline: "pixel", of the edges in the picture, or "patch", of the grid of patches.
-            two_looks: at large images on a CPU, the second coarse where only background is; see `two_looks.py`.
+            exact: on a CPU too every patch of a large image goes through the backbone, where pixel outlines need not
+                have that: see `two_looks.py`.
             device: where the model moves; without one it stays where it is.
             names: that people gave the K parts of the model; their numbers if not given.
             part_of: (K,), the part of fewer, 0.., that each of them belongs to; `Hierarchy.part_of` gives it.
@@ -73,7 +74,7 @@ class PartPredictor:
                             f"train one with fewer.")
         self.model, self.flip, self.outline, self.device = (
             model, flip, checked_outline(outline), place_on(model, device))
-        self.two_looks = two_looks and can_take_two_looks(model, self.device.type)
+        self.two_looks = not exact and outline == "pixel" and can_take_two_looks(model, self.device.type)
         self.part_of, names = part_of, names or PartNames(model.num_parts)
         self.names = names if part_of is None else names.gathered(part_of)
 
@@ -138,7 +139,7 @@ class FolderPrediction:
 
 def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, run: str, origin: str = "",
                    run_folder: str = "", write: Sequence[str] = DEFAULT_OUTPUTS, flip: bool = False,
-                   outline: str = "pixel", two_looks: bool = False, part_of: Sequence[int] | None = None,
+                   outline: str = "pixel", exact: bool = False, part_of: Sequence[int] | None = None,
                    batch_size: int = 16, workers: int = 0, overwrite: bool = False,
                    device: torch.device | str | None = None, names: PartNames | None = None,
                    progress: Progress = lambda *_: None) -> FolderPrediction:
@@ -149,7 +150,7 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         origin: where the images come from; likewise.
         run_folder: where the run lies; kept for those who look at the predictions later.
         write: what to write; `mpae.prediction.outputs` describes each.
-        outline, two_looks, part_of: as for `PartPredictor`.
+        outline, exact, part_of: as for `PartPredictor`.
         device: where the model is moved and runs; where it is, if not given.
         workers: processes that read and decode ahead of the model.
         names: that people gave the parts; overlays, tables and COCO have them. Masks have all K parts in any case.
@@ -158,8 +159,8 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
     Where torch.distributed runs, each process takes its share of the images.
     """
     start = time.perf_counter()
-    predictor = PartPredictor(model, flip=flip, outline=outline, two_looks=two_looks, device=device,
-                              names=names, part_of=part_of)
+    predictor = PartPredictor(model, flip=flip, outline=outline, exact=exact, device=device, names=names,
+                              part_of=part_of)
     outputs = choose_outputs(write)
     settings = {"run": run, "origin": origin, "write": [output.name for output in outputs], "flip": flip,
                 "num_parts": predictor.num_parts, "image_size": model.image_size}

@@ -2,7 +2,8 @@
 
 At 448 px nearly all of the time goes to the backbone's 1,024 tokens, most of them far from any object. Where the first
 look, at 5/16 of the size, is sure of the background all around, a square of 2 x 2 patches is one token of the second
-(`FrozenViT.forward_merged`). docs/studies/speed.md has what that gains, and how many pixels keep their label.
+(`FrozenViT.forward_merged`). Outlines of parts move by a little; where they follow the edges in the picture anyway
+(`outline.py`), less than one pixel in 200 gets another label. docs/studies/speed.md has the figures.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mpae.model.matching import PartMaps, part_logits
 
 LEAST = 24  # patches along the side, below which all of them are looked at
 FIRST = 5 / 16  # of the patches along the side: the size of the first look
-SURE = 0.99  # probability of background
+SURE = 0.95  # probability of background
 AROUND = 2  # patches in every direction that the first look must be sure of too
 WORTH = 1 / 8  # of the squares that must be merged for it to pay
 
