@@ -63,7 +63,9 @@ def _rows(table: Table) -> list[str]:
     labelled = any(row.row.label for row in table.rows)
     heading += [*costs(table.rows[0]), "runs"]
     heading[1:1] = ["learns from"] if labelled else []
-    lines = ["| " + " | ".join(heading) + " |", "| --- |" + " ---: |" * (len(heading) - 1)]
+    words_first = 1 + labelled  # columns of words, before those of numbers
+    lines = ["| " + " | ".join(heading) + " |",
+             "|" + " --- |" * words_first + " ---: |" * (len(heading) - words_first)]
     for row in table.rows:
         words = [row.row.name.replace("|", "\\|"), *([row.row.label] if labelled else [])]
         for figure in table.figures:
