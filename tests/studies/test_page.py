@@ -100,7 +100,7 @@ def test_one_seed_tells_no_way(folder: StudyFolder) -> None:
 
 
 def test_figures_of_another_evaluation_or_study_do_not_count(folder: StudyFolder) -> None:
-    for other in ({"limit": 20}, {"image_size": 448}, {"settings": {"loss.border": 0.5}}):
+    for other in ({"limit": 20}, {"nme_images": 5}, {"image_size": 448}, {"settings": {"loss.border": 0.5}}):
         table, = tabulate(folder, STUDY, REQUEST.model_copy(update=other))
         assert all(not row.done for row in table.rows)
 
