@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from mpae.backbones import FrozenViT
 from mpae.backbones.cache import CachedBackbone, FeatureCache, pixel_key
 from mpae.config import Config, resolve
 from mpae.data.augment import make_view
+from mpae.data.source import Picture
 from mpae.data.sources.synthetic import drawn_images
 from mpae.drawing.overlay import viewing_size
 from mpae.export.int8 import quantised
@@ -140,16 +142,16 @@ def prediction(variant: str, architecture: str, batch: int, mask_size: int, size
     return lambda: [segment(logits, (mask_size, mask_size)) for logits in predictor.describe(pixels)[0]]
 
 
-def fine_prediction(variant: str, sizes: Sizes) -> Work:
-    """Drawn birds to masks by the run `birds`, which comes with the package: how much of an image needs a close look
-    is up to what it shows.
+def fine_prediction(variant: str, sizes: Sizes, run: str = "birds", pictures: Sequence[Picture] | None = None) -> Work:
+    """Pictures, drawn birds if none are given, to masks by a run that comes with the package: how much of an image
+    needs a close look is up to what it shows.
 
     Args:
         variant: "ours", "exact" (every patch is looked at closely), "four at once" (in the backbone, on all cores);
             each alone or as "int8, ours".
     """
-    pictures = drawn_images("bird", FINE_IMAGES)
-    model: Any = load_model(RUNS / "birds", sizes.image_size).eval()
+    pictures = pictures or list(drawn_images("bird", FINE_IMAGES))  # drawn once
+    model: Any = load_model(RUNS / run, sizes.image_size).eval()
     if variant.startswith("int8"):
         model = quantised(model)
     if not variant.endswith("four at once"):
@@ -159,14 +161,11 @@ def fine_prediction(variant: str, sizes: Sizes) -> Work:
     def all_at_once() -> list[np.ndarray]:
         pixels = np.stack([make_view(picture, view=0, size=sizes.image_size) for picture in pictures])
         images = torch.from_numpy(pixels).permute(0, 3, 1, 2).float() / 255
-        masks = []
         with torch.inference_mode():
             found = torch.cat([model.describe(some).logits for some in images.split(4)]).numpy()
-            for picture, logits in zip(pictures, found, strict=True):
-                size = picture.image.size
-                shown = picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC)
-                masks.append(segment(refine(logits, shown, size), size)[0])
-        return masks
+        return [segment(refine(logits, picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC),
+                               picture.image.size), picture.image.size)[0]
+                for picture, logits in zip(pictures, found, strict=True)]
 
     return all_at_once
 

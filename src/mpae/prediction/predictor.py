@@ -89,13 +89,18 @@ class PartPredictor:
         pictures = iter(pictures)
         while batch := list(islice(pictures, batch_size)):
             pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
-            for picture, logit, descriptor, features in zip(batch, *self.describe(np.stack(pixels)), strict=True):
-                size = picture.image.size
-                if self.outline == "pixel":
-                    logit = refine(logit, picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC), size)
-                mask, present = self.segment(logit, size)
-                maps = probabilities(logit, size, self.part_of) if with_probabilities else None
-                yield Parts(picture.name, mask, present, descriptor, maps, features, self.names)
+            found = list(zip(batch, *self.describe(np.stack(pixels)), strict=True))
+            yield from map_on_cores(lambda each: self._parts(*each, with_probabilities), found)
+
+    def _parts(self, picture: Picture, logits: np.ndarray, descriptors: np.ndarray, features: np.ndarray,
+               with_probabilities: bool) -> Parts:
+        """The parts of a picture at its own size, from what the model says of it."""
+        size = picture.image.size
+        if self.outline == "pixel":
+            logits = refine(logits, picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC), size)
+        mask, present = self.segment(logits, size)
+        maps = probabilities(logits, size, self.part_of) if with_probabilities else None
+        return Parts(picture.name, mask, present, descriptors, maps, features, self.names)
 
     def segment(self, logits: np.ndarray, size: tuple[int, int]) -> tuple[np.ndarray, list[Part]]:
         """The mask of an image (H, W) and the parts in it, with the names that people gave them."""
