@@ -3,7 +3,7 @@
 At 448 px nearly all of the time goes to the backbone's 1,024 tokens, most of them far from any object. Where the first
 look, at 5/16 of the size, is sure of the background all around, a square of 2 x 2 patches is one token of the second
 (`FrozenViT.forward_merged`). Outlines of parts move by a little; where they follow the edges in the picture anyway
-(`outline.py`), less than one pixel in 200 gets another label. docs/studies/speed.md has the figures.
+(`outline.py`), about one pixel in 200 gets another label. docs/studies/speed.md has the figures.
 """
 
 from __future__ import annotations
