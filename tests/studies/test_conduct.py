@@ -78,7 +78,7 @@ def test_every_kind_of_picture_is_drawn(done: StudyFolder, study: Study) -> None
     first = planned(study)[0]
     listed = listing(done.run(first.name))
     assert {show: len(pictures) for show, pictures in listed.items() if show != "attention"} == {
-        "image": 6, "parts": 6, "restored": 6, "categories": 12}
+        "image": 8, "parts": 8, "restored": 8, "categories": 12}
     assert len(listed["attention"]) >= 3
     assert all((done.pictures(first.name) / each["file"]).is_file() for found in listed.values() for each in found)
 

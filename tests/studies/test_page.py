@@ -99,6 +99,15 @@ def test_one_seed_tells_no_way(folder: StudyFolder) -> None:
     assert verdict(table, "nmi") == ""
 
 
+def test_pixel_outlines_do_not_count(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path / "study")
+    planned = expand(STUDY, REQUEST)[0]
+    run = pretend(folder, planned, 60.0)
+    run.log(wanted_evaluation(planned, REQUEST) | {"outline": "pixel", "weights": None, "nmi": 10.0, "nme": 1.0})
+    table, = tabulate(folder, STUDY, REQUEST)
+    assert table.rows[0].cells["nmi"].values == [60.0]
+
+
 def test_figures_of_another_evaluation_or_study_do_not_count(folder: StudyFolder) -> None:
     for other in ({"limit": 20}, {"nme_images": 5}, {"image_size": 448}, {"settings": {"loss.border": 0.5}}):
         table, = tabulate(folder, STUDY, REQUEST.model_copy(update=other))

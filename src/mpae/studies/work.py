@@ -121,7 +121,7 @@ def measure(run: Run, config: Config, task: Task, model: Any = None) -> None:
                          progress=tell)
         if first:
             weights = None if is_fitted(task.method) else run.weights_digest()
-            keep_evaluation(run, wanted | {"system": task.method, "weights": weights, "outline": "patch"}, found)
+            keep_evaluation(run, wanted | {"system": task.method, "weights": weights}, found)
     if first and shows:
         draw_pictures(run, model.to(device), source, shows)
 
