@@ -87,7 +87,7 @@ class FrozenViT(nn.Module):
         squares = patches.view(rows, 2, columns, 2, -1).transpose(1, 2).flatten(2, 3)  # (h/2, w/2, 4, E)
         fine, coarse = squares[~merged].flatten(0, 1), squares[merged].mean(dim=1)  # (4 n, E), (m, E)
         tokens = torch.cat([prefix, fine, coarse])[None]
-        counts = torch.ones(tokens.shape[1])
+        counts = tokens.new_ones(tokens.shape[1])
         counts[len(prefix) + len(fine) :] = 4
         for block in vit.blocks:
             tokens = block(tokens, attn_mask=counts.log().view(1, 1, 1, -1))

@@ -89,8 +89,10 @@ class PartPredictor:
         pictures = iter(pictures)
         while batch := list(islice(pictures, batch_size)):
             pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
-            found = list(zip(batch, *self.describe(np.stack(pixels)), strict=True))
-            yield from map_on_cores(lambda each: self._parts(*each, with_probabilities), found)
+            found = iter(zip(batch, *self.describe(np.stack(pixels)), strict=True))
+            together = 1 if with_probabilities else torch.get_num_threads()  # a large photo's probabilities are large
+            while some := list(islice(found, together)):
+                yield from map_on_cores(lambda each: self._parts(*each, with_probabilities), some)
 
     def _parts(self, picture: Picture, logits: np.ndarray, descriptors: np.ndarray, features: np.ndarray,
                with_probabilities: bool) -> Parts:
