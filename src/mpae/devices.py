@@ -54,7 +54,7 @@ def map_on_cores(function: Callable[[Item], Found], items: Sequence[Item]) -> li
     cores = torch.get_num_threads()
     even = len(items) // cores * cores if cores > 1 else 0
     found: list[Found] = []
-    if even > 1:
+    if even:
         inference = torch.is_inference_mode_enabled()  # known to a thread alone, as are gradients
 
         def work(item: Item) -> Found:

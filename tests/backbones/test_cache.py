@@ -162,6 +162,7 @@ def test_a_full_disk_only_means_that_nothing_is_kept(tmp_path: Path, monkeypatch
         file.write(b"half a map")
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    caplog.set_level("INFO", "mpae")  # a command with --quiet that another test ran leaves it higher
     cache = open_cache(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(np, "save", full)

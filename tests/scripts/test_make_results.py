@@ -196,6 +196,16 @@ def test_a_cell_shows_parts_outline_and_visible_keypoints() -> None:
     assert set(np.unique(picture)) == {0, 1, 2, strips.RIM, strips.INK, strips.PAPER}
 
 
+def test_rows_of_a_study_hold_indices_alone() -> None:
+    mask = np.ones((80, 160), dtype=np.uint8)
+    cell = strips.Cell(Image.new("RGB", (160, 80), (11, 22, 33)), mask, Annotation(), "")
+    picture = np.asarray(strips.draw_rows({"one": [cell, cell], "another": [cell]}, 2))
+    step = strips.CELL + strips.GAP
+    assert picture.shape == (strips.GAP + 2 * step, 2 * strips.CELL + 2 * step)
+    assert set(np.unique(picture)) == {1, strips.INK, strips.PAPER}
+    assert (picture == 1).sum() == 3 * mask.size
+
+
 def test_what_is_a_sample_is_said() -> None:
     whole = replace(measured_of([[1, 0]], ["beak"], 1), system="whole")
     assert page.samples([], [whole]) == []

@@ -21,7 +21,7 @@ import torch
 from platformdirs import user_cache_path
 from torch import Tensor, nn
 
-from mpae.backbones.vit import FrozenViT, at_once
+from mpae.backbones.vit import at_once, one_to_a_core
 from mpae.devices import map_on_cores
 
 log = logging.getLogger("mpae")
@@ -67,7 +67,7 @@ class CachedBackbone(nn.Module):
             padded = places + places[:1] * (chunk - len(places))
             maps[places] = self.backbone(images[padded])[: len(places)].half()
 
-        if images.device.type == "cpu" and isinstance(self.backbone, FrozenViT):
+        if one_to_a_core(self.backbone, images.device):
             map_on_cores(compute, chunks)
         else:
             for places in chunks:

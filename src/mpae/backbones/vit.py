@@ -101,6 +101,11 @@ def at_once(size: int) -> int:
     return min(FEW, max(1, PIXELS // size**2))
 
 
+def one_to_a_core(backbone: Any, device: torch.device) -> bool:
+    """Whether several threads may look through this backbone at once: on a CPU, and nothing is kept between layers."""
+    return device.type == "cpu" and isinstance(backbone, FrozenViT)
+
+
 def is_vit(model: Any) -> bool:
     """Whether a timm model has one resolution throughout and gives its tokens as a map."""
     needed = ("patch_embed", "blocks", "forward_intermediates", "prune_intermediate_layers")

@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mpae.backbones.vit import FrozenViT, at_once
+from mpae.backbones.vit import at_once, one_to_a_core
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import AnnotatedSource
 from mpae.data.sources.subsets import spread
@@ -133,7 +133,7 @@ class _Reader:
     def _find(self, batch: Batch) -> Iterator[FoundParts]:
         start = time.perf_counter()
         inputs = batch.images.to(self.device).float().div_(255)  # (B, 3, S, S)
-        if self.device.type == "cpu" and isinstance(getattr(self.model, "backbone", None), FrozenViT):
+        if one_to_a_core(getattr(self.model, "backbone", None), self.device):
             chunks = inputs.split(at_once(inputs.shape[-1]))
             logits = torch.cat(map_on_cores(self.model.part_logits, chunks)).float()  # (B, K+1, h, w)
         else:

@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mpae.backbones.vit import at_once
+from mpae.backbones.vit import at_once, one_to_a_core
 from mpae.data.augment import make_view
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource, Picture
@@ -113,10 +113,11 @@ class PartPredictor:
     def describe(self, pixels: np.ndarray) -> Described:
         """What the model says of images (B, S, S, 3) uint8."""
         images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
-        if self.device.type == "cpu":
-            found = map_on_cores(self._describe, images.split(1 if self.two_looks else at_once(images.shape[-1])))
+        few = 1 if self.two_looks else at_once(images.shape[-1]) if self.device.type == "cpu" else len(images)
+        if one_to_a_core(getattr(self.model, "backbone", None), self.device):
+            found = map_on_cores(self._describe, images.split(few))
         else:
-            found = [self._describe(images)]
+            found = [self._describe(some) for some in images.split(few)]
         logits, descriptors, features = (torch.cat(each) for each in zip(*found, strict=True))
         descriptors = descriptors[:, :-1]
         if self.part_of is not None:
