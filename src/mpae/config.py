@@ -82,6 +82,8 @@ class ModelSettings(Section):
     decoder_layers: int = setting(2, "layers of the decoder that restores the image (Table 9)", ge=1, le=100)
     restoration_heads: int = setting(4, "attention heads of encoder and decoder", ge=1, le=128)
     mask_ratio: float = setting(0.9, "r, the share of patches hidden from the encoder (Table 5)", ge=0, le=1)
+    first_logits: float | None = setting(None, "deviation between parts of the logits that training from random weights "
+                                         "begins with; if not given, that of the released weights, about 30", gt=0)
     pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
     window: int | None = setting(None, "side in patches of the window that a training step restores, at a random "
                                  "place, where it is less than the whole image", ge=1, le=1024)
@@ -143,6 +145,8 @@ class TrainingSettings(Section):
     held: int = setting(0, "images set aside, a tenth at most, to see how well hidden patches are restored and whether "
                         "parts still change: the learning rate drops, and in the end the run stops, where they do not",
                         ge=0, le=100_000)
+    schedule: Literal["steps", "cosine"] = setting(
+        "steps", "how the learning rate falls: at milestones, as released, or along half a cosine to 0")
     milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
     decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
     clip_norm: float = setting(2.0, "largest norm of the gradient", gt=0)
@@ -208,6 +212,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "backbone.name": "bundled",
         "model.partformer_size": 112,
         "model.partformer_layers": 4,
+        "model.first_logits": 3.0,
         "model.pixels_per_patch": 4,
         "model.window": 8,
         "loss.pixel": 0.5,
@@ -218,6 +223,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "training.max_steps": 600,
         "training.initial_parts": True,
         "training.warmup_steps": 20,
+        "training.schedule": "cosine",
         "training.held": 128,
         "cache.views": 2,
         "cache.reuse": 4,

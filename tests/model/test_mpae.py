@@ -55,6 +55,15 @@ def test_inference_agrees_with_training() -> None:
     assert torch.equal(maps.descriptors, output.descriptors)
 
 
+def test_softened_logits_differ_as_asked_and_keep_their_order() -> None:
+    model, images = tiny(), torch.rand(4, 3, 16, 16)
+    before = model.part_logits(images)
+    model.soften(images, model.backbone(images), 3.0)
+    after = model.part_logits(images)
+    assert after.std(dim=1).mean().item() == pytest.approx(3.0, rel=1e-4)
+    assert torch.equal(after.argsort(dim=1), before.argsort(dim=1))
+
+
 def test_larger_images_give_a_finer_map_and_the_same_descriptors() -> None:
     model, images = tiny(), torch.rand(2, 3, 32, 32)
     small = nn.functional.interpolate(images, (16, 16), mode="bilinear", antialias=True)

@@ -51,6 +51,19 @@ def test_it_rises_over_the_warm_up() -> None:
     assert rate(1, 0.85, warmup=3) == pytest.approx(0.5 * 0.2)
 
 
+def cosine(step: int, done: float, warmup: int = 0, drops: int = 0) -> float:
+    return learning_rate(1.0, step, done, warmup, (0.8, 0.9), 0.2, drops, "cosine")
+
+
+def test_along_a_cosine_it_falls_to_nothing() -> None:
+    assert [cosine(100, done) for done in (0.0, 1 / 3, 0.5, 2 / 3, 1.0)] == pytest.approx([1, 0.75, 0.5, 0.25, 0])
+
+
+def test_along_a_cosine_it_rises_first_and_drops_where_a_run_rests() -> None:
+    assert cosine(1, 0.5, warmup=3) == pytest.approx(0.25)
+    assert cosine(100, 0.5, drops=1) == pytest.approx(0.1)
+
+
 @given(st.integers(0, 1000), st.floats(0, 1), st.integers(0, 50), st.lists(st.floats(0, 1), max_size=4),
        st.floats(0.01, 1))
 def test_it_is_positive_and_never_above_its_base(step: int, done: float, warmup: int, milestones: list[float],

@@ -35,6 +35,8 @@ from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
+FIRST_IMAGES = 16  # that tell how far the logits of random weights differ: one batch
+
 
 def new_model(config: Config, classes: int = 0) -> Any:
     """Weights drawn from the seed, around a finished backbone; the random state of others is left alone."""
@@ -107,7 +109,7 @@ def build_losses(config: Config, source: ImageSource, model: Any, perceptual: Pe
         kept = on_first_process(lambda: parts_of_run(model, source, features_by(model, device), progress)
                                 if config.loss.initial_parts else None)
     else:
-        kept = on_first_process(lambda: begin_with_initial_parts(config, source, model, device, progress))
+        kept = on_first_process(lambda: begin_new(config, source, model, device, progress))
     return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept))
 
 
@@ -133,20 +135,24 @@ def with_number_of_parts(config: Config, curve: dict[int, float] | None) -> Conf
     return config.with_values({"model.num_parts": chosen})
 
 
-def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, device: torch.device,
-                             progress: Progress) -> dict[str, Tensor] | None:
-    """The model set to begin with parts that its frozen features suggest; and these, where the loss stays near them.
+def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.device,
+              progress: Progress) -> dict[str, Tensor] | None:
+    """The model set to begin with: parts that its frozen features suggest, or soft similarity maps of random weights; and
+    the initial parts, where the loss stays near them.
 
     Done by the first process, whose weights all others get when they are wrapped.
     """
-    if not (config.loss.initial_parts or config.training.initial_parts):
-        return None
-    log.info("Looking for parts in the frozen features of the images, to begin with.")
     features, seed, size = features_by(model, device), config.training.seed, model.image_size
-    found = find_initial_parts(source, features, config.model.num_parts, size, seed, progress)
+    found = None
+    if config.loss.initial_parts or config.training.initial_parts:
+        log.info("Looking for parts in the frozen features of the images, to begin with.")
+        found = find_initial_parts(source, features, config.model.num_parts, size, seed, progress)
     if found is not None and config.training.initial_parts:
         images, frozen = map(torch.cat, zip(*look_at(source, features, size, IMAGES, progress), strict=True))
         warm_start(model, images, frozen, found(frozen), seed, progress)
+    elif config.model.first_logits is not None:
+        for images, frozen in look_at(source, features, size, FIRST_IMAGES, progress):
+            model.soften(images, frozen, config.model.first_logits)
     return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
 
 

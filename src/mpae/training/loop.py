@@ -138,7 +138,7 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: Config, step: in
     parts came to rest before."""
     training = config.training
     rate = learning_rate(config.learning_rate(), step, done, training.warmup_steps, training.milestones, training.decay,
-                         drops)
+                         drops, training.schedule)
     for group in optimizer.param_groups:
         group["lr"] = rate * group.get("scale", 1.0)
     return rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -36,12 +37,14 @@ def progress(step: int, steps: int, minutes: float, max_minutes: float | None) -
 
 
 def learning_rate(base: float, step: int, done: float, warmup_steps: int, milestones: Sequence[float],
-                  decay: float, drops: int = 0) -> float:
-    """A linear rise over the warm-up, then one drop at each milestone, given as a share of the run.
+                  decay: float, drops: int = 0, schedule: str = "steps") -> float:
+    """A linear rise over the warm-up, then one drop at each milestone, given as a share of the run ("steps"), or half a
+    cosine that ends at 0 ("cosine").
 
     Args:
-        drops: those that came before their milestone.
+        drops: those that came before their milestone, or on top of the cosine.
     """
     rise = min(1.0, (step + 1) / (warmup_steps + 1))
-    reached = sum(done >= milestone for milestone in milestones)
-    return base * rise * decay ** min(len(milestones), max(reached, drops))
+    reached = sum(done >= milestone for milestone in milestones) if schedule == "steps" else 0
+    fall = (1 + math.cos(math.pi * done)) / 2 if schedule == "cosine" else 1.0
+    return base * rise * fall * decay ** min(len(milestones), max(reached, drops))
