@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -87,3 +88,16 @@ def test_a_run_goes_on_with_more_photos(photos: Path, tmp_path: Path) -> None:
     (photos / "photo-20.jpg").unlink()
     with pytest.raises(MPAEError, match="there were 16, now there are 15"):
         fit(longer, FolderImages(photos), tmp_path / "run", resume=True)
+
+
+def test_random_weights_begin_with_soft_maps_if_asked(photos: Path, tmp_path: Path) -> None:
+    from mpae.config import resolve
+
+    entropy = {}
+    for logits in (0.01, 30.0):
+        config = resolve("laptop", None, tiny_settings(tmp_path) | QUICK | {
+            "model.num_parts": 3, "training.initial_parts": False, "loss.initial_parts": 0, "model.first_logits": logits})
+        fit(config, FolderImages(photos), tmp_path / str(logits))
+        entropy[logits] = next(Run(tmp_path / str(logits)).records())["entropy"]
+    assert entropy[0.01] == pytest.approx(math.log(4), rel=1e-3)  # of three parts and background, all alike
+    assert entropy[30.0] < 0.5
