@@ -82,8 +82,9 @@ class ModelSettings(Section):
     decoder_layers: int = setting(2, "layers of the decoder that restores the image (Table 9)", ge=1, le=100)
     restoration_heads: int = setting(4, "attention heads of encoder and decoder", ge=1, le=128)
     mask_ratio: float = setting(0.9, "r, the share of patches hidden from the encoder (Table 5)", ge=0, le=1)
-    first_logits: float | None = setting(None, "deviation between parts of the logits that training from random weights "
-                                         "begins with; if not given, that of the released weights, about 30", gt=0)
+    first_logits: float | None = setting(None, "deviation between parts of the logits that training from random "
+                                         "weights begins with; if not given, that of the released ones, about 30",
+                                         gt=0)
     pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
     window: int | None = setting(None, "side in patches of the window that a training step restores, at a random "
                                  "place, where it is less than the whole image", ge=1, le=1024)

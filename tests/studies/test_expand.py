@@ -35,6 +35,9 @@ def test_a_run_is_known_by_its_settings_wherever_it_lies() -> None:
     elsewhere = request.model_copy(update={"roots": {"synthetic": "there"}, "settings": {
         "data.workers": 3, "cache.folder": "x", "training.accelerator": "cpu", "training.preview_minutes": 9}})
     assert [run.name for run in expand(study(title="renamed"), elsewhere)] == before
+    in_rows = study(settings={}, rows=[{"name": name, "settings": {"training.epochs": 7} | more}
+                                       for name, more in (("a", {}), ("b", {"model.mask_ratio": 0.5}))])
+    assert [run.name for run in expand(in_rows, request)] == before  # a setting of the study is one of each row
     other = request.model_copy(update={"settings": {"loss.border": 0.25}})
     assert not set(before) & {run.name for run in expand(study(), other)}
     assert not set(before) & {run.name for run in expand(study(), request.model_copy(update={"preset": "paper"}))}

@@ -96,7 +96,8 @@ def test_random_weights_begin_with_soft_maps_if_asked(photos: Path, tmp_path: Pa
     entropy = {}
     for logits in (0.01, 30.0):
         config = resolve("laptop", None, tiny_settings(tmp_path) | QUICK | {
-            "model.num_parts": 3, "training.initial_parts": False, "loss.initial_parts": 0, "model.first_logits": logits})
+            "model.num_parts": 3, "training.initial_parts": False, "loss.initial_parts": 0,
+            "model.first_logits": logits})
         fit(config, FolderImages(photos), tmp_path / str(logits))
         entropy[logits] = next(Run(tmp_path / str(logits)).records())["entropy"]
     assert entropy[0.01] == pytest.approx(math.log(4), rel=1e-3)  # of three parts and background, all alike

@@ -87,8 +87,8 @@ class MPAE(nn.Module):
     def soften(self, images: Tensor, frozen: Tensor, deviation: float) -> None:
         """Scale the 1x1 convolution so that logits differ by `deviation` between parts, on these images.
 
-        Logits are plain dot products of wide vectors. With the released initial weights they differ by 30: the softmax is
-        one-hot before training has begun, and no loss can tell how a similarity map should change.
+        Logits are plain dot products of wide vectors. With the released initial weights they differ by 30: the softmax
+        is one-hot before training has begun, and no loss can tell how a similarity map should change.
         """
         logits = self.describe(images, frozen).logits  # (B, K+1, h, w)
         self.compress.weight.mul_(deviation / logits.std(dim=1).mean().clamp_min(1e-9))

@@ -106,13 +106,14 @@ def rows_of(study: Study, request: Request, group: Group) -> list[Row]:
 
 
 def plan_run(study: Study, request: Request, group: Group, row: Row, seed: int) -> PlannedRun:
-    base = {"data.dataset": group.dataset, "data.root": request.roots.get(group.dataset),
-            "model.num_parts": group.parts, **study.settings, **request.settings, "training.seed": seed}
+    where = {"data.dataset": group.dataset, "data.root": request.roots.get(group.dataset), "training.seed": seed,
+             "model.num_parts": group.parts}
+    base = where | study.settings | request.settings
     if request.max_minutes is not None:
         base["training.max_minutes"] = request.max_minutes
     changes = row.settings if is_fitted(row.method) else row.settings | {"model.method": row.method}
     try:
-        plain, config = resolve(request.preset, None, base), resolve_whole_groups(request.preset, base, changes)
+        plain, config = resolve(request.preset, None, where), resolve_whole_groups(request.preset, base, changes)
     except MPAEError as error:
         raise MPAEError(f"Row '{row.name}' on {group.title}: {error}") from None
     return PlannedRun(row, group, seed, config, run_name(row.method, plain, config))
@@ -128,8 +129,10 @@ def resolve_whole_groups(preset: str, base: Values, changes: Values) -> Config:
 
 
 def run_name(method: str, plain: Config, config: Config) -> str:
-    """For the eye what differs from the plain run; then a digest of the method and every setting that is no default."""
-    what = [f"{name.rpartition('.')[2]}-{value}" for name, _, value in differences(plain, config)]
+    """For the eye what differs from the plain run of the preset; then a digest of the method and every setting that is
+    no default. Whichever study asks, the same settings have the same name."""
+    what = [f"{name.rpartition('.')[2]}-{value}" for name, _, value in differences(plain, config)
+            if name not in ELSEWHERE]
     what += [method] if is_fitted(method) else []
     words = "-".join([config.data.dataset, f"k{config.model.num_parts}", *(what or ["plain"]),
                       f"seed{config.training.seed}"])

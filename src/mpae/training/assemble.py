@@ -137,8 +137,8 @@ def with_number_of_parts(config: Config, curve: dict[int, float] | None) -> Conf
 
 def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.device,
               progress: Progress) -> dict[str, Tensor] | None:
-    """The model set to begin with: parts that its frozen features suggest, or soft similarity maps of random weights; and
-    the initial parts, where the loss stays near them.
+    """Set the model to begin with parts that its frozen features suggest, or with soft similarity maps of random
+    weights; the initial parts, where the loss stays near them.
 
     Done by the first process, whose weights all others get when they are wrapped.
     """
