@@ -106,8 +106,8 @@ def rows_of(study: Study, request: Request, group: Group) -> list[Row]:
 
 
 def plan_run(study: Study, request: Request, group: Group, row: Row, seed: int) -> PlannedRun:
-    where = {"data.dataset": group.dataset, "data.root": request.roots.get(group.dataset), "training.seed": seed,
-             "model.num_parts": group.parts}
+    where: Values = {"data.dataset": group.dataset, "data.root": request.roots.get(group.dataset),
+                     "model.num_parts": group.parts, "training.seed": seed}
     base = where | study.settings | request.settings
     if request.max_minutes is not None:
         base["training.max_minutes"] = request.max_minutes
