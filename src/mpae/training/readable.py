@@ -10,7 +10,7 @@ from mpae.data.source import ImageSource, UnreadableImage
 from mpae.errors import MPAEError
 from mpae.training.progress import Progress
 
-SECONDS = 10.0  # after which training begins; what it meets later and cannot read is noted then
+SECONDS = 2.0  # after which training begins; what it meets later and cannot read is noted then
 CHUNK = 32  # images between two looks at the clock
 
 
