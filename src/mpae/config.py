@@ -148,7 +148,8 @@ class TrainingSettings(Section):
                         ge=0, le=100_000)
     schedule: Literal["steps", "cosine"] = setting(
         "steps", "how the learning rate falls: at milestones, as released, or along half a cosine to 0")
-    milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops")
+    milestones: tuple[Share, ...] = setting((0.8, 0.9), "shares of the run at which the learning rate drops, if its "
+                                            "schedule is steps")
     decay: float = setting(0.2, "factor by which it drops", gt=0, le=1)
     clip_norm: float = setting(2.0, "largest norm of the gradient", gt=0)
     seed: int = setting(0, "everything random derives from it", "--seed", ge=0, le=2**32 - 1)

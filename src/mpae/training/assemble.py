@@ -151,7 +151,7 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
         images, frozen = map(torch.cat, zip(*look_at(source, features, size, IMAGES, progress), strict=True))
         warm_start(model, images, frozen, found(frozen), seed, progress)
     elif config.model.first_logits is not None:
-        for images, frozen in look_at(source, features, size, FIRST_IMAGES, progress):
+        for images, frozen in look_at(source, features, size, FIRST_IMAGES):
             model.soften(images, frozen, config.model.first_logits)
     return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
 
