@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,13 +62,23 @@ def map_on_cores(function: Callable[[Item], Found], items: Sequence[Item]) -> li
             with torch.inference_mode(inference), torch.set_grad_enabled(False):
                 return function(item)
 
-        torch.set_num_threads(1)  # of every thread that begins now
-        try:
-            with ThreadPoolExecutor(cores) as pool:
-                found = list(pool.map(work, items[:even]))
-        finally:
-            torch.set_num_threads(cores)
+        with one_thread(), ThreadPoolExecutor(cores) as pool:
+            found = list(pool.map(work, items[:even]))
     return found + [function(item) for item in items[even:]]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch uses one thread in here, as does every thread that begins in here.
+
+    For many small operations: in several threads each waits for the slowest, long where other programs run too.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def peak_so_far() -> int | None:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from mpae.data.loading import PictureReader, in_batches, read_batches
 from mpae.data.source import ImageSource
 from mpae.data.sources.subsets import spread
+from mpae.devices import one_thread
 from mpae.errors import MPAEError
 from mpae.initial_parts.clusters import clusters_for, parts_of
 from mpae.initial_parts.coordinates import (
@@ -87,14 +88,15 @@ class InitialParts(nn.Module):
         return torch.cat([share * parts, 1 - share], dim=2).transpose(1, 2).unflatten(2, frozen.shape[2:])
 
 
-def find_initial_parts(source: ImageSource, backbone: Backbone, num_parts: int, size: int,
-                       seed: int, progress: Progress = lambda *_: None) -> InitialParts | None:
-    """Initial parts from some of the training images; None where there is no foreground to find."""
-    maps = [frozen.half() for _, frozen in look_at(source, backbone, size, IMAGES, progress)]
-    found = fit_initial_parts(torch.cat(maps), num_parts, seed, progress) if maps else None
+def find_initial_parts(maps: Tensor, num_parts: int, seed: int,
+                       progress: Progress = lambda *_: None) -> InitialParts | None:
+    """Initial parts from the frozen features (n, E, h, w) of some training images; None where there is no foreground
+    to find."""
+    with one_thread():
+        found = fit_initial_parts(maps, num_parts, seed, progress)
     if found is None:
-        log.warning("These %d images agree on no object: there is none that they share, or it fills all of them, or "
-                    "they are too few. Training begins without initial parts, as in the paper.", len(source))
+        log.warning("The images agree on no object: there is none that they share, or it fills all of them, or "
+                    "they are too few. Training begins without initial parts, as in the paper.")
         return None
     return InitialParts(found)
 

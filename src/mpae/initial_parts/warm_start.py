@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as nnf
 from torch import Tensor
 
+from mpae.devices import map_on_cores, one_thread
 from mpae.model import MPAE
 
-IMAGES = 250  # training images it looks at: those of the initial parts, whose features are there
 STEPS = 200  # of the logistic regression
 RATE = 0.05  # its learning rate, for features of unit variance
 PATCHES = 8192  # positions in each of its steps
@@ -32,18 +32,23 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
         frozen: (n, E, h, w), their features.
         initial_parts: (n, K+1, h, w), probabilities, background last.
     """
+    with one_thread():
+        with torch.no_grad():
+            directions = leading_directions(frozen, model.compress.out_channels)  # (<=C, E)
+            model.compress.weight[: len(directions)] = directions[:, :, None, None]
+            features = positions(model.compress(frozen))  # (n*N, C)
+        descriptors = logistic_regression(features, positions(initial_parts), seed)  # (K+1, C)
+    progress("model to begin with them", 1, 2)
     with torch.no_grad():
-        directions = leading_directions(frozen, model.compress.out_channels)  # (<=C, E)
-        model.compress.weight[: len(directions)] = directions[:, :, None, None]
-        features = model.compress(frozen).transpose(0, 1).flatten(1).T  # (n*N, C)
-    descriptors = logistic_regression(features, initial_parts.transpose(0, 1).flatten(1).T, seed)  # (K+1, C)
-    with torch.no_grad():
-        chunks = []
-        for part in images.split(16):
-            chunks.append(model.partformer.outputs(model.normalise(model.for_partformer(part))))
-            progress("model to begin with them", sum(map(len, chunks)), len(images))
-        outputs = torch.cat(chunks)  # (n, K+1, C)
-        model.partformer.project.weight.copy_(least_squares(outputs, descriptors))
+        outputs = torch.cat(map_on_cores(
+            lambda part: model.partformer.outputs(model.normalise(model.for_partformer(part))), images.split(16)))
+        model.partformer.project.weight.copy_(least_squares(outputs, descriptors))  # from (n, K+1, C)
+    progress("model to begin with them", 2, 2)
+
+
+def positions(maps: Tensor) -> Tensor:
+    """(n, C, h, w) -> (n*N, C), each position's values side by side in memory: some are drawn in every step."""
+    return maps.permute(0, 2, 3, 1).flatten(0, 2).contiguous()
 
 
 def leading_directions(frozen: Tensor, number: int) -> Tensor:

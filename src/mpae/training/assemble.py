@@ -22,8 +22,8 @@ from mpae.data.source import ImageSource
 from mpae.distributed import on_first_process, rank_and_size
 from mpae.errors import MPAEError
 from mpae.initial_parts import number
-from mpae.initial_parts.find import find_initial_parts, look_at
-from mpae.initial_parts.warm_start import IMAGES, warm_start
+from mpae.initial_parts.find import IMAGES, InitialParts, find_initial_parts, look_at
+from mpae.initial_parts.warm_start import warm_start
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE, build_model
@@ -142,18 +142,28 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
 
     Done by the first process, whose weights all others get when they are wrapped.
     """
-    features, seed, size = features_by(model, device), config.training.seed, model.image_size
-    found = None
+    features, found = features_by(model, device), None
     if config.loss.initial_parts or config.training.initial_parts:
-        log.info("Looking for parts in the frozen features of the images, to begin with.")
-        found = find_initial_parts(source, features, config.model.num_parts, size, seed, progress)
-    if found is not None and config.training.initial_parts:
-        images, frozen = map(torch.cat, zip(*look_at(source, features, size, IMAGES, progress), strict=True))
-        warm_start(model, images, frozen, found(frozen), seed, progress)
-    elif config.model.first_logits is not None:
-        for images, frozen in look_at(source, features, size, FIRST_IMAGES):
+        found = begin_with_initial_parts(config, source, model, features, progress)
+    if (found is None or not config.training.initial_parts) and config.model.first_logits is not None:
+        for images, frozen in look_at(source, features, model.image_size, FIRST_IMAGES):
             model.soften(images, frozen, config.model.first_logits)
     return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
+
+
+def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
+                             progress: Progress) -> InitialParts | None:
+    """Initial parts, where there are any, and the model set to begin with them, where that is asked for."""
+    log.info("Looking for parts in the frozen features of the images, to begin with.")
+    looked = [(model.for_partformer(images), frozen.half())
+              for images, frozen in look_at(source, features, model.image_size, IMAGES, progress)]
+    if not looked:
+        return None
+    images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S', S'), (n, E, h, w)
+    found = find_initial_parts(frozen, config.model.num_parts, config.training.seed, progress)
+    if found is not None and config.training.initial_parts:
+        warm_start(model, images, frozen.float(), found(frozen), config.training.seed, progress)
+    return found
 
 
 def features_by(model: Any, device: torch.device) -> Callable[[Tensor], Tensor]:
