@@ -144,14 +144,28 @@ def entropy_loss(similarity: Tensor, reading: str = "released") -> float:
 
 
 def initial_parts_loss(similarity: Tensor, seeds: Tensor) -> float:
-    """Cross-entropy at each position, mean over images and positions."""
+    """Cross-entropy between maps whose log probabilities were interpolated to twice the grid and made to sum to 1, mean
+    over images and places."""
     total, count = 0.0, 0
-    for ours, theirs in zip(similarity.tolist(), seeds.tolist(), strict=True):
-        for i in range(len(ours[0])):
-            for j in range(len(ours[0][0])):
-                total -= sum(q[i][j] * math.log(p[i][j]) for p, q in zip(ours, theirs, strict=True))
+    for ours, theirs in zip(similarity.log().tolist(), seeds.log().tolist(), strict=True):
+        h, w = len(ours[0]), len(ours[0][0])
+        for i in range(2 * h):
+            for j in range(2 * w):
+                row, column = min(max(i / 2 - 0.25, 0), h - 1), min(max(j / 2 - 0.25, 0), w - 1)
+                p, q = ([math.exp(bilinear(part, row, column)) for part in maps] for maps in (ours, theirs))
+                total -= sum(b / sum(q) * math.log(a / sum(p)) for a, b in zip(p, q, strict=True))
                 count += 1
     return total / count
+
+
+def bilinear(values: list[list[float]], row: float, column: float) -> float:
+    """A map between its positions, which lie at whole rows and columns."""
+    i, j = int(row), int(column)
+    total = 0.0
+    for y, down in ((i, 1 - (row - i)), (i + 1, row - i)):
+        for x, across in ((j, 1 - (column - j)), (j + 1, column - j)):
+            total += down * across * values[y][x] if down * across else 0.0
+    return total
 
 
 def border_prior(similarity: Tensor) -> float:

@@ -3,7 +3,13 @@ from __future__ import annotations
 import torch
 
 from mpae.config import resolve
-from mpae.initial_parts.warm_start import leading_directions, least_squares, logistic_regression, warm_start
+from mpae.initial_parts.warm_start import (
+    at_random_places,
+    leading_directions,
+    least_squares,
+    logistic_regression,
+    warm_start,
+)
 from mpae.model import build_model
 
 
@@ -39,9 +45,23 @@ def test_principal_directions_are_orthogonal_and_of_unit_mean_square() -> None:
 
 def test_logistic_regression_tells_apart_what_can_be_told() -> None:
     centres = torch.eye(3) * 2
-    label = torch.randint(3, (500,))
-    weight = logistic_regression(centres[label] + 0.1 * torch.randn(500, 3), torch.eye(3)[label], seed=0)
+    label = torch.randint(3, (20, 5, 5))
+    features = (centres[label] + 0.1 * torch.randn(20, 5, 5, 3)).permute(0, 3, 1, 2)
+    weight = logistic_regression(features, torch.eye(3)[label].permute(0, 3, 1, 2), seed=0)
     assert ((centres @ weight.T).argmax(1) == torch.arange(3)).all()
+
+
+def test_random_places_lie_between_positions() -> None:
+    h, w = 4, 6
+    rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+    maps = torch.stack([rows, columns], dim=2).float().expand(3, -1, -1, -1) + 10 * torch.arange(3).view(3, 1, 1, 1)
+    found = at_random_places(maps, 500, torch.Generator().manual_seed(0))  # row and column, each 10 more an image
+    image = found[:, 0].div(10).floor()
+    places = found - 10 * image[:, None]
+    assert (image.unique() == torch.arange(3)).all()
+    assert (places >= 0).all()
+    assert (places <= torch.tensor([h - 1.0, w - 1.0])).all()
+    assert (places - places.round()).abs().max() > 0.4  # and not only on them
 
 
 def test_least_squares_gives_the_descriptors() -> None:

@@ -20,7 +20,7 @@ from mpae.model import MPAE
 
 STEPS = 200  # of the logistic regression
 RATE = 0.05  # its learning rate, for features of unit variance
-PATCHES = 8192  # positions in each of its steps
+PLACES = 4096  # in each of its steps
 RIDGE = 1e-3  # of the least squares, against the mean square of what goes in
 
 
@@ -36,19 +36,14 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
         with torch.no_grad():
             directions = leading_directions(frozen, model.compress.out_channels)  # (<=C, E)
             model.compress.weight[: len(directions)] = directions[:, :, None, None]
-            features = positions(model.compress(frozen))  # (n*N, C)
-        descriptors = logistic_regression(features, positions(initial_parts), seed)  # (K+1, C)
+            features = model.compress(frozen)  # (n, C, h, w)
+        descriptors = logistic_regression(features, initial_parts, seed)  # (K+1, C)
     progress("model to begin with them", 1, 2)
     with torch.no_grad():
         outputs = torch.cat(map_on_cores(
             lambda part: model.partformer.outputs(model.normalise(model.for_partformer(part))), images.split(16)))
         model.partformer.project.weight.copy_(least_squares(outputs, descriptors))  # from (n, K+1, C)
     progress("model to begin with them", 2, 2)
-
-
-def positions(maps: Tensor) -> Tensor:
-    """(n, C, h, w) -> (n*N, C), each position's values side by side in memory: some are drawn in every step."""
-    return maps.permute(0, 2, 3, 1).flatten(0, 2).contiguous()
 
 
 def leading_directions(frozen: Tensor, number: int) -> Tensor:
@@ -59,19 +54,38 @@ def leading_directions(frozen: Tensor, number: int) -> Tensor:
     return chosen / values[-number:].mean().clamp_min(1e-12).sqrt()
 
 
-def logistic_regression(features: Tensor, targets: Tensor, seed: int) -> Tensor:
-    """features (m, C) and probabilities (m, K+1) -> weights (K+1, C) without a bias, which matching has not either."""
+def logistic_regression(features: Tensor, initial_parts: Tensor, seed: int) -> Tensor:
+    """Maps (n, C, h, w) and probabilities (n, K+1, h, w) -> weights (K+1, C) without a bias, which matching has not
+    either.
+
+    Features and logits are interpolated to random places, as masks are made from them; `losses/initial_parts.py` says
+    what that is good for.
+    """
     generator = torch.Generator().manual_seed(seed)
-    weight = torch.zeros(targets.shape[1], features.shape[1], requires_grad=True)
+    logits = initial_parts.clamp_min(torch.finfo(initial_parts.dtype).eps).log()
+    both = torch.cat([features, logits], dim=1).permute(0, 2, 3, 1).contiguous()  # (n, h, w, C+K+1)
+    weight = torch.zeros(logits.shape[1], features.shape[1], requires_grad=True)
     optimizer = torch.optim.Adam([weight], lr=RATE)
     for step in range(STEPS):
-        chosen = torch.randint(len(features), (min(PATCHES, len(features)),), generator=generator)
+        given, wanted = at_random_places(both, PLACES, generator).split([features.shape[1], logits.shape[1]], dim=1)
         optimizer.param_groups[0]["lr"] = RATE * (1 - step / STEPS)
-        loss = nnf.cross_entropy(features[chosen] @ weight.T, targets[chosen])
+        loss = nnf.cross_entropy(given @ weight.T, wanted.softmax(dim=1))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
     return weight.detach()
+
+
+def at_random_places(maps: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """Maps (n, h, w, C), interpolated between their positions at so many places: (number, C)."""
+    n, h, w, _ = maps.shape
+    image = torch.randint(n, (number,), generator=generator)
+    down, across = (torch.rand(2, number, generator=generator) * torch.tensor([[h - 1.0], [w - 1.0]])).unbind()
+    top, left = down.long(), across.long()
+    below, right = (down - top)[:, None], (across - left)[:, None]  # shares of the next row and column
+    bottom, beyond = (top + 1).clamp_max(h - 1), (left + 1).clamp_max(w - 1)
+    upper = torch.lerp(maps[image, top, left], maps[image, top, beyond], right)  # (number, C)
+    return torch.lerp(upper, torch.lerp(maps[image, bottom, left], maps[image, bottom, beyond], right), below)
 
 
 def least_squares(outputs: Tensor, descriptors: Tensor) -> Tensor:
