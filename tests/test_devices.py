@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from mpae.devices import choose_device, map_on_cores, peak_so_far
+from mpae.devices import choose_device, map_on_cores, one_thread, peak_so_far
 from mpae.errors import MPAEError
 
 
@@ -83,3 +83,17 @@ def test_a_model_on_cores_is_in_the_mode_of_its_caller(cores) -> None:
 def test_what_a_process_held_at_most() -> None:
     held = torch.ones(50_000_000)  # 200 MB, touched
     assert (peak_so_far() or 0) >= held.numel() * 4
+
+
+def test_one_thread_within_and_as_many_as_before_after() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 3
+        with pytest.raises(ZeroDivisionError), one_thread():
+            _ = 1 / 0
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

@@ -92,8 +92,7 @@ def find_initial_parts(maps: Tensor, num_parts: int, seed: int,
                        progress: Progress = lambda *_: None) -> InitialParts | None:
     """Initial parts from the frozen features (n, E, h, w) of some training images; None where there is no foreground
     to find."""
-    with one_thread():
-        found = fit_initial_parts(maps, num_parts, seed, progress)
+    found = fit_initial_parts(maps, num_parts, seed, progress)
     if found is None:
         log.warning("The images agree on no object: there is none that they share, or it fills all of them, or "
                     "they are too few. Training begins without initial parts, as in the paper.")
@@ -115,6 +114,7 @@ def look_at(source: ImageSource, backbone: Backbone, size: int, number: int,
         progress("features for initial parts", done, len(indices))
 
 
+@one_thread()
 def fit_initial_parts(maps: Tensor, num_parts: int, seed: int,
                       progress: Progress = lambda *_: None) -> dict[str, Tensor] | None:
     """The tensors of `InitialParts`, from frozen features (n, E, h, w)."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
+from mpae.devices import one_thread
 from mpae.initial_parts.coordinates import nearest
 from mpae.initial_parts.find import Foreground, Progress, find_foreground
 from mpae.initial_parts.k_means import centres_of
@@ -23,6 +24,7 @@ POINTS = 6_000  # patches of a half that are clustered
 NEARLY = 0.9  # of the best agreement
 
 
+@one_thread()
 def agreement_curve(maps: Tensor, seed: int, progress: Progress = lambda *_: None) -> dict[int, float] | None:
     """Agreement for each number of parts, from frozen features (n, E, h, w); None where there is no common object."""
     found = find_foreground(maps, seed, max(NUMBERS))
