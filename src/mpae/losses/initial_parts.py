@@ -1,8 +1,8 @@
 """The initial-parts term, ours and not the paper's: stay near the parts that frozen features suggest by themselves.
 
 Masks come from interpolated logits, so how sure neighbouring patches are decides where an outline lies between them.
-Maps that agree in every patch can still differ by a third of the object's area. So both are compared where masks are
-made: between the patches too.
+Maps that agree in every patch were seen to differ by a seventh of the object's area. So both are compared where masks
+are made: between the patches too.
 """
 
 from __future__ import annotations
