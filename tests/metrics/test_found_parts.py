@@ -98,3 +98,17 @@ def test_centres_of_faces_are_those_of_the_maps_at_128_pixels():
     assert each.centres == pytest.approx(part_centres(large)[0][0].numpy())
     assert each.centres != pytest.approx(part_centres(logits.softmax(1))[0][0].numpy(), abs=1e-3)
     assert each.keypoints[0] == pytest.approx([0.5, 0.25])
+
+
+def test_centres_of_masks_are_the_mean_of_their_pixels():
+    points, logits = np.array([[100.0, 25.0]]), torch.randn(1, 3, 9, 7)
+    here = sample(keypoints=points, box=(0.0, 0.0, 200.0, 100.0))
+    parts = FoundParts([here], logits, lambda place: torch.zeros(1), are_masks=True)
+    each, = regression_samples(parts, "box")
+    labels = logits[0].argmax(0).numpy()
+    for part in range(2):
+        rows, columns = np.nonzero(labels == part)
+        assert each.centres[part] == pytest.approx([columns.mean() / 7, rows.mean() / 9])
+    joined = FoundParts([here], logits, lambda place: torch.zeros(1), part_of=(0, 0), are_masks=True)
+    rows, columns = np.nonzero(labels < 2)
+    assert regression_samples(joined, "box")[0].centres[0] == pytest.approx([columns.mean() / 7, rows.mean() / 9])

@@ -146,12 +146,14 @@ class _Reader:
             for place in range(0, len(logits), REFINED):
                 samples = batch.samples[place : place + REFINED]
                 fine = list(pool.map(refined, samples, logits[place : place + REFINED]))
-                yield found_parts(samples, fine, self.part_of)
+                yield found_parts(samples, fine, self.part_of, are_masks=True)
 
 
-def found_parts(samples: Sequence[Sample], logits: Sequence[Tensor], part_of: Sequence[int] | None) -> FoundParts:
+def found_parts(samples: Sequence[Sample], logits: Sequence[Tensor], part_of: Sequence[int] | None,
+                are_masks: bool = False) -> FoundParts:
     """Of images whose foreground is that of the masks that prediction writes from these logits (K+1, h, w)."""
-    return FoundParts(samples, logits, lambda place: foreground_mask(logits[place], samples[place].size), part_of)
+    return FoundParts(samples, logits, lambda place: foreground_mask(logits[place], samples[place].size), part_of,
+                      are_masks)
 
 
 def refined(sample: Sample, logits: Tensor) -> Tensor:

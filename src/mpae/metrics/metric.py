@@ -38,6 +38,7 @@ class FoundParts:
     logits: Sequence[Tensor]  # (K+1, h, w) of each, background last; a tensor (B, K+1, h, w) will do
     foreground: Callable[[int], Tensor]  # the place of an image in the batch -> (H, W) bool, where it has any part
     part_of: Sequence[int] | None = None  # (K,), the part of fewer that each is counted as; None counts all K
+    are_masks: bool = False  # whether a position has one part, as in a mask, or a probability of each
 
     @cached_property
     def large_logits(self) -> Tensor:
@@ -66,8 +67,8 @@ class FoundParts:
         return self.large_logits.shape[1] - 1 if self.part_of is None else max(self.part_of) + 1
 
     def similarity(self, logits: Tensor) -> Tensor:
-        """(K+1, h, w) logits of an image -> (parts + 1, h, w) probabilities, which joined parts add up."""
-        every = logits.softmax(0)
+        """(K+1, h, w) logits of an image -> (parts + 1, h, w) probabilities, or masks, which joined parts add up."""
+        every = F.one_hot(logits.argmax(0), len(logits)).movedim(2, 0).float() if self.are_masks else logits.softmax(0)
         if self.part_of is None:
             return every
         places = torch.tensor([*self.part_of, self.num_parts])

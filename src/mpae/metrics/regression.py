@@ -64,10 +64,9 @@ class KeypointRegression(EvaluationMetric):
 def regression_samples(found: FoundParts, normaliser: Normaliser) -> list[KeypointSample]:
     """Part centres and keypoints of a batch in the units of the regression.
 
-    "box": shares of the object's box, centres on the grid of the similarity maps, as PDiscoNet has them (on the pixels
-    of the picture, where outlines follow it). "eyes":
-    shares of the squashed image, centres at 128 x 128 pixels, as Xia et al. have them. Images without keypoints, or
-    without the box, are left out.
+    "box": shares of the object's box, centres on the grid of the similarity maps, as PDiscoNet has them; where outlines
+    follow the picture, centres of the masks. "eyes": shares of the squashed image, centres at 128 x 128 pixels, as Xia
+    et al. have them. Images without keypoints, or without the box, are left out.
     """
     maps = found.logits if normaliser == "box" else found.large_logits
     each = [part_centres(found.similarity(logits)[None]) for logits in maps]
