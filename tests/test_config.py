@@ -56,7 +56,7 @@ def test_defaults_preset_file_and_overrides_in_this_order(tmp_path: Path) -> Non
     assert resolve("laptop", file).training.batch_size == 32
     merged = resolve("laptop", file, {"training.batch_size": 24, "model.dim": 64})
     assert (merged.training.batch_size, merged.training.epochs, merged.model.num_parts) == (24, 7, 4)
-    assert (merged.model.dim, merged.loss.initial_parts) == (64, 1.0)  # one of the overrides, one of the preset
+    assert (merged.model.dim, merged.loss.initial_parts) == (64, 4.0)  # one of the overrides, one of the preset
 
 
 def test_a_preset_has_values_for_a_dataset_which_file_and_flags_replace(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.window": 8,
         "loss.pixel": 0.5,
         "loss.perceptual": (0.1, 0.1, 0.1, 0.1, 0.0),
-        "loss.initial_parts": 1.0,
+        "loss.initial_parts": 4.0,
         "training.batch_size": 16,
         "training.epochs": 100,
         "training.max_steps": 600,

@@ -112,7 +112,7 @@ def test_a_dry_run_says_what_would_be_trained_and_writes_nothing(mpae: Command, 
     assert "12 images found, 3 steps of 8 images on cpu" in done.stdout
     rows = {line.split()[0]: " ".join(line.split()) for line in done.stdout.splitlines() if line.split()}
     assert rows["training.epochs"].startswith("training.epochs 3 command line")
-    assert rows["loss.initial_parts"].startswith("loss.initial_parts 1.0 preset laptop")
+    assert rows["loss.initial_parts"].startswith("loss.initial_parts 4.0 preset laptop")
     assert "there are 12 images" in rows["training.batch_size"]
     assert "model.dim" not in rows
     assert not (tmp_path / "run").exists()
