@@ -85,6 +85,8 @@ class ModelSettings(Section):
     first_logits: float | None = setting(None, "deviation between parts of the logits that training from random "
                                          "weights begins with; if not given, that of the released ones, about 30",
                                          gt=0)
+    place_directions: int = setting(0, "directions of the frozen features that tell the place in the picture, which "
+                                    "training from random weights does without", ge=0, le=64)
     pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
     window: int | None = setting(None, "side in patches of the window that a training step restores, at a random "
                                  "place, where it is less than the whole image", ge=1, le=1024)
@@ -215,6 +217,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.partformer_size": 112,
         "model.partformer_layers": 4,
         "model.first_logits": 3.0,
+        "model.place_directions": 8,
         "model.pixels_per_patch": 4,
         "model.window": 8,
         "loss.pixel": 0.5,

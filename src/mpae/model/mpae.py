@@ -93,6 +93,12 @@ class MPAE(nn.Module):
         logits = self.describe(images, frozen).logits  # (B, K+1, h, w)
         self.compress.weight.mul_(deviation / logits.std(dim=1).mean().clamp_min(1e-9))
 
+    @torch.no_grad()
+    def forget(self, directions: Tensor) -> None:
+        """Take directions (E, q), orthonormal, of the frozen features out of the 1x1 convolution."""
+        weight = self.compress.weight.flatten(1)  # (C, E), a view
+        weight -= weight @ directions @ directions.T
+
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
         """Inference keeps only PartFormer and the backbone: images (B, 3, H, W) -> logits and descriptors.
 

@@ -27,6 +27,7 @@ from mpae.initial_parts.warm_start import warm_start
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE, build_model
+from mpae.model.places import place_directions
 from mpae.training.batches import StepSampler
 from mpae.training.begin import load_initial_parts, parts_of_run
 from mpae.training.loop import MethodLosses, StepLosses
@@ -35,7 +36,7 @@ from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
-FIRST_IMAGES = 16  # that tell how far the logits of random weights differ: one batch
+FIRST_IMAGES = 16  # that tell how far the logits of random weights differ, and which features tell the place
 
 
 def new_model(config: Config, classes: int = 0) -> Any:
@@ -103,14 +104,16 @@ def build_losses(config: Config, source: ImageSource, model: Any, perceptual: Pe
         if not state:
             on_first_process(lambda: model.begin(source, features_by(model, device), config.training.seed, progress))
         return MethodLosses(model, perceptual)
+    places = state.get("places")
     if state:
         kept = state.get("initial_parts") or state.get("seeds")  # "seeds": version 0.1
     elif begun:
         kept = on_first_process(lambda: parts_of_run(model, source, features_by(model, device), progress)
                                 if config.loss.initial_parts else None)
     else:
-        kept = on_first_process(lambda: begin_new(config, source, model, device, progress))
-    return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept))
+        kept, places = on_first_process(lambda: begin_new(config, source, model, device, progress))
+    return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept),
+                      places)
 
 
 def find_agreement(config: Config, source: ImageSource, model: MPAE, device: torch.device,
@@ -136,19 +139,24 @@ def with_number_of_parts(config: Config, curve: dict[int, float] | None) -> Conf
 
 
 def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.device,
-              progress: Progress) -> dict[str, Tensor] | None:
+              progress: Progress) -> tuple[dict[str, Tensor] | None, Tensor | None]:
     """Set the model to begin with parts that its frozen features suggest, or with soft similarity maps of random
-    weights; the initial parts, where the loss stays near them.
+    weights; the initial parts, where the loss stays near them, and the directions (E, q) that random weights do
+    without.
 
     Done by the first process, whose weights all others get when they are wrapped.
     """
-    features, found = features_by(model, device), None
+    features, found, places = features_by(model, device), None, None
     if config.loss.initial_parts or config.training.initial_parts:
         found = begin_with_initial_parts(config, source, model, features, progress)
-    if (found is None or not config.training.initial_parts) and config.model.first_logits is not None:
+    if found is None or not config.training.initial_parts:
         for images, frozen in look_at(source, features, model.image_size, FIRST_IMAGES):
-            model.soften(images, frozen, config.model.first_logits)
-    return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
+            if config.model.place_directions:
+                places = place_directions(features, images, config.model.place_directions)
+                model.forget(places)
+            if config.model.first_logits is not None:
+                model.soften(images, frozen, config.model.first_logits)
+    return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None, places
 
 
 def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],

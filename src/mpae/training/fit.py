@@ -144,7 +144,7 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
         "model": model.trainable_state(), "optimizer": optimizer.state_dict(),
         "precision": fabric.strategy.precision.state_dict(),
         "initial_parts": losses.initial_parts.state_dict() if losses.initial_parts else {},
-        "held": held.state_dict() if held else {},
+        "places": losses.places, "held": held.state_dict() if held else {},
     }, Previewer(source, model, config.model.mask_ratio), validate, skipped)
     step, reason = plan.first, "finished"
     if plan.first < plan.steps:

@@ -39,9 +39,13 @@ WHAT_WORKS = ("the last good checkpoint stays. Start a new run with another --ou
 class StepLosses(nn.Module):
     """The forward pass of a step as one module, which several processes share: images and masks -> losses."""
 
-    def __init__(self, model: MPAE, objective: Objective, initial_parts: InitialParts | RunParts | None):
+    places: Tensor | None
+
+    def __init__(self, model: MPAE, objective: Objective, initial_parts: InitialParts | RunParts | None,
+                 places: Tensor | None = None):
         super().__init__()
         self.model, self.objective, self.initial_parts = model, objective, initial_parts
+        self.register_buffer("places", places, persistent=False)  # (E, q), directions that the model does without
 
     def forward(self, pixels: Tensor, mask: Tensor,
                 window: Tensor | None = None) -> tuple[dict[str, Tensor], Tensor]:
@@ -57,7 +61,7 @@ class StepLosses(nn.Module):
 class MethodLosses(nn.Module):
     """The same for a comparison system: images, and what it asked for beside them -> losses."""
 
-    initial_parts = None
+    initial_parts = places = None
 
     def __init__(self, model: PartMethod, vgg: PerceptualNetwork | None):
         super().__init__()
@@ -102,6 +106,8 @@ def train(fabric: Any, config: Config, plan: Plan, losses: Any, optimizer: Any, 
             norm = fabric.clip_gradients(losses, optimizer, max_norm=training.clip_norm, error_if_nonfinite=False)
             check_gradient(norm, training.precision, step + 1)
             optimizer.step()
+            if losses.places is not None:
+                model.forget(losses.places)
             step += 1
 
             record.log(step, figures | {"learning_rate": rate}, skipped)
