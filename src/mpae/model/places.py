@@ -24,10 +24,16 @@ ROLLED = 12  # times that each image is rolled
 
 
 @torch.no_grad()
-def place_directions(backbone: Callable[[Tensor], Tensor], images: Tensor, number: int) -> Tensor:
+def place_directions(backbone: Callable[[Tensor], Tensor], images: Tensor, number: int,
+                     progress: Callable[[str, int, int], None] = lambda *_: None) -> Tensor:
     """The first columns of U: images (n, 3, S, S) -> (E, number)."""
     generator = torch.Generator().manual_seed(0)
-    mean = torch.stack([backbone(rolled(images, generator)).float().mean(dim=0) for _ in range(ROLLED)]).mean(dim=0)
+    means = []  # (E, h, w) each
+    for time in range(ROLLED):
+        progress("features that tell the place", time, ROLLED)
+        means.append(backbone(rolled(images, generator)).float().mean(dim=0))
+    progress("features that tell the place", ROLLED, ROLLED)
+    mean = torch.stack(means).mean(dim=0)
     away = mean.flatten(1) - mean.mean(dim=(1, 2))[:, None]  # (E, N)
     return torch.linalg.svd(away, full_matrices=False).U[:, :number]
 

@@ -152,7 +152,7 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
     if found is None or not config.training.initial_parts:
         for images, frozen in look_at(source, features, model.image_size, FIRST_IMAGES):
             if config.model.place_directions:
-                places = place_directions(features, images, config.model.place_directions)
+                places = place_directions(features, images, config.model.place_directions, progress)
                 model.forget(places)
             if config.model.first_logits is not None:
                 model.soften(images, frozen, config.model.first_logits)
