@@ -149,13 +149,14 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
     features, found, places = features_by(model, device), None, None
     if config.loss.initial_parts or config.training.initial_parts:
         found = begin_with_initial_parts(config, source, model, features, progress)
-    if found is None or not config.training.initial_parts:
+    directions, logits = config.model.place_directions, config.model.first_logits
+    if (found is None or not config.training.initial_parts) and (directions or logits is not None):
         for images, frozen in look_at(source, features, model.image_size, FIRST_IMAGES):
-            if config.model.place_directions:
-                places = place_directions(features, images, config.model.place_directions, progress)
+            if directions:
+                places = place_directions(features, images, directions, progress)
                 model.forget(places)
-            if config.model.first_logits is not None:
-                model.soften(images, frozen, config.model.first_logits)
+            if logits is not None:
+                model.soften(images, frozen, logits)
     return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None, places
 
 
