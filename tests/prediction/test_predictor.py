@@ -229,11 +229,11 @@ def test_a_full_disk_stops_in_one_sentence_and_the_next_call_goes_on(photos, tmp
 def test_flip_averages_the_picture_and_its_mirror_image():
     model = ColourParts()
     pixels = np.array(picture(0, (16, 16)))[None]
-    logits, descriptors, _ = PartPredictor(model, flip=True).describe(pixels)
-    mirrored, *_ = PartPredictor(model, flip=True).describe(pixels[:, :, ::-1].copy())
+    (logits,), descriptors, _ = PartPredictor(model, flip=True).describe(pixels)
+    (mirrored,), *_ = PartPredictor(model, flip=True).describe(pixels[:, :, ::-1].copy())
     assert np.allclose(logits, mirrored[..., ::-1], atol=1e-5)
-    plain = PartPredictor(model).describe(pixels)[0]
-    other = PartPredictor(model).describe(pixels[:, :, ::-1].copy())[0]
+    (plain,) = PartPredictor(model).describe(pixels).logits
+    (other,) = PartPredictor(model).describe(pixels[:, :, ::-1].copy()).logits
     assert np.allclose(logits, (plain + other[..., ::-1]) / 2, atol=1e-5)
     assert not np.allclose(logits, plain, atol=0.1)
     assert descriptors.shape == (1, 3, 4)

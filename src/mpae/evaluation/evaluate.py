@@ -4,8 +4,8 @@ The whole image is squashed to the model's input; logits are interpolated to 128
 is the label. Part masks are compared there pixel by pixel; where a dataset has keypoints only, each visible
 one is a sample and its label is the one of the pixel it falls on. `metrics/registry.py` lists the figures.
 
-That is with outlines of patches. With `outline="pixel"` the logits are first refined as prediction does it: all figures
-are then of the masks that `mpae predict --outline pixel` writes, and not the paper's protocol.
+That is with outlines of patches. With `outline="pixel"` the model takes a closer look and the logits are refined as
+prediction does it: all figures are then of the masks that `mpae predict` writes, and not the paper's protocol.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -35,6 +36,7 @@ from mpae.metrics.metric import LABEL_SIZE, EvaluationMetric, FoundParts, Task
 from mpae.metrics.presence import PartPresence
 from mpae.metrics.registry import FIGURES, make_metrics, metric_classes
 from mpae.model.protocol import PartModel
+from mpae.prediction.close_up import can_look_closer, look_closer
 from mpae.prediction.masks import interpolation_axis
 from mpae.prediction.outline import checked_outline, refine
 
@@ -133,20 +135,26 @@ class _Reader:
     def _find(self, batch: Batch) -> Iterator[FoundParts]:
         start = time.perf_counter()
         inputs = batch.images.to(self.device).float().div_(255)  # (B, 3, S, S)
-        if one_to_a_core(getattr(self.model, "backbone", None), self.device):
-            chunks = inputs.split(at_once(inputs.shape[-1]))
-            logits = torch.cat(map_on_cores(self.model.part_logits, chunks)).float()  # (B, K+1, h, w)
+        if self.outline == "pixel" and can_look_closer(self.model):
+            close = look_closer(self.model, inputs, [shown(sample) for sample in batch.samples], self._part_logits)
+            logits: Sequence[Tensor] = close.placed(self._part_logits(close.images))  # (K+1, h, w) each
         else:
-            logits = self.model.part_logits(inputs).float().cpu()
+            logits = list(self._part_logits(inputs))
         self.model_seconds += time.perf_counter() - start
         if self.outline == "patch":
-            yield found_parts(batch.samples, list(logits), self.part_of)
+            yield found_parts(batch.samples, logits, self.part_of)
             return
         with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
             for place in range(0, len(logits), REFINED):
                 samples = batch.samples[place : place + REFINED]
                 fine = list(pool.map(refined, samples, logits[place : place + REFINED]))
                 yield found_parts(samples, fine, self.part_of, are_masks=True)
+
+    def _part_logits(self, images: Tensor) -> Tensor:
+        """(B, 3, S, S) in [0, 1] -> (B, K+1, h, w) on the CPU."""
+        if not one_to_a_core(getattr(self.model, "backbone", None), self.device):
+            return self.model.part_logits(images).float().cpu()
+        return torch.cat(map_on_cores(self.model.part_logits, images.split(at_once(images.shape[-1])))).float()
 
 
 def found_parts(samples: Sequence[Sample], logits: Sequence[Tensor], part_of: Sequence[int] | None,
@@ -158,8 +166,13 @@ def found_parts(samples: Sequence[Sample], logits: Sequence[Tensor], part_of: Se
 
 def refined(sample: Sample, logits: Tensor) -> Tensor:
     """As prediction refines them: (K+1, h, w) -> (K+1, H', W')."""
+    return torch.from_numpy(refine(logits.numpy(), Image.fromarray(shown(sample)), sample.size))
+
+
+def shown(sample: Sample) -> np.ndarray:
+    """The picture at a size to look at, (H, W, 3) uint8."""
     assert sample.shown is not None  # the reader was asked for it
-    return torch.from_numpy(refine(logits.numpy(), Image.fromarray(sample.shown), sample.size))
+    return sample.shown
 
 
 def foreground_mask(logits: Tensor, size: tuple[int, int]) -> Tensor:

@@ -38,6 +38,9 @@ def warm_start(model: MPAE, images: Tensor, frozen: Tensor, initial_parts: Tenso
             model.compress.weight[: len(directions)] = directions[:, :, None, None]
             features = model.compress(frozen)  # (n, C, h, w)
         descriptors = logistic_regression(features, initial_parts, seed)  # (K+1, C)
+        size = float(descriptors.square().mean().sqrt().clamp_min(1e-9))
+        descriptors /= size
+        model.scale_features(size)
     progress("model to begin with them", 1, 2)
     with torch.no_grad():
         outputs = torch.cat(map_on_cores(

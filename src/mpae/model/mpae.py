@@ -56,6 +56,7 @@ class MPAE(nn.Module):
         self.decoder = decoder  # type: ignore[assignment]
         self.antialias = antialias  # of the target; the released program resizes it without
         self.num_parts = partformer.num_parts
+        self.compress_rate = 1.0  # factor of the learning rate of `compress`, as its weights were scaled
         grid = decoder.grid if decoder else partformer.grid
         self.image_size = grid[0] * backbone.patch_size  # at which images are read; see `describe`
         self.register_buffer("mean", torch.tensor(IMAGENET_MEAN).view(1, 3, 1, 1), persistent=False)
@@ -91,13 +92,23 @@ class MPAE(nn.Module):
         is one-hot before training has begun, and no loss can tell how a similarity map should change.
         """
         logits = self.describe(images, frozen).logits  # (B, K+1, h, w)
-        self.compress.weight.mul_(deviation / logits.std(dim=1).mean().clamp_min(1e-9))
+        self.scale_features(float(deviation / logits.std(dim=1).mean().clamp_min(1e-9)))
+
+    @torch.no_grad()
+    def scale_features(self, factor: float) -> None:
+        """Scale the 1x1 convolution, and its learning rate alike: a step of Adam is as long whatever the weights."""
+        self.compress.weight.mul_(factor)
+        self.compress_rate *= factor
 
     @torch.no_grad()
     def forget(self, directions: Tensor) -> None:
         """Take directions (E, q), orthonormal, of the frozen features out of the 1x1 convolution."""
         weight = self.compress.weight.flatten(1)  # (C, E), a view
         weight -= weight @ directions @ directions.T
+
+    def rate_of(self, name: str) -> float:
+        """Factor of the learning rate of a parameter."""
+        return self.compress_rate if name.startswith("compress.") else 1.0
 
     def describe(self, images: Tensor, frozen: Tensor | None = None) -> PartMaps:
         """Inference keeps only PartFormer and the backbone: images (B, 3, H, W) -> logits and descriptors.

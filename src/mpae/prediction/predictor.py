@@ -31,6 +31,7 @@ from mpae.drawing.overlay import viewing_size
 from mpae.errors import MPAEError
 from mpae.files import write_skipped
 from mpae.model.protocol import PartModel
+from mpae.prediction.close_up import can_look_closer, look_closer
 from mpae.prediction.features import describe_with_features
 from mpae.prediction.folder import PredictionFolder
 from mpae.prediction.journal import Journal, JournalWriter, Record
@@ -48,7 +49,7 @@ Progress = Callable[[str, int, int], None]  # what is done, images done, images 
 class Described(NamedTuple):
     """Of B images, float32. Logits are those of the model's K parts, also where they are joined to fewer."""
 
-    logits: np.ndarray  # (B, K+1, h, w), background last
+    logits: Sequence[np.ndarray]  # (K+1, h, w) of each, background last
     descriptors: np.ndarray  # (B, K, C)
     features: np.ndarray  # (B, K, E): mean of the frozen features under each part
 
@@ -63,8 +64,9 @@ class PartPredictor:
         Args:
             flip: average the logits of the picture and of its mirror image; it takes twice the time.
             outline: "pixel", of the edges in the picture, or "patch", of the grid of patches.
-            exact: on a CPU too every patch of a large image goes through the backbone, where pixel outlines need not
-                have that: see `two_looks.py`.
+            exact: one look at the whole picture, all of its patches alike. Otherwise an MPAE takes a closer look at the
+                object (`close_up.py`), and on a CPU, where pixel outlines need no more, a coarse one at the background
+                of large images (`two_looks.py`).
             device: where the model moves; without one it stays where it is.
             names: that people gave the K parts of the model; their numbers if not given.
             part_of: (K,), the part of fewer, 0.., that each of them belongs to; `Hierarchy.part_of` gives it.
@@ -74,6 +76,7 @@ class PartPredictor:
                             f"train one with fewer.")
         self.model, self.flip, self.outline, self.device = (
             model, flip, checked_outline(outline), place_on(model, device))
+        self.close_up = not exact and can_look_closer(model)
         self.two_looks = not exact and outline == "pixel" and can_take_two_looks(model, self.device.type)
         self.part_of, names = part_of, names or PartNames(model.num_parts)
         self.names = names if part_of is None else names.gathered(part_of)
@@ -83,13 +86,19 @@ class PartPredictor:
         """That are found: those of the model, or the fewer that they are joined to."""
         return self.names.num_parts
 
+    @property
+    def needs_pictures(self) -> bool:
+        """Whether it looks at pictures beside the inputs of the model."""
+        return self.close_up or self.outline == "pixel"
+
     def predict(self, pictures: Iterable[Picture], *, batch_size: int = 16,
                 with_probabilities: bool = False) -> Iterator[Parts]:
         """The parts of each picture, at its own size; pictures are taken as they are needed."""
         pictures = iter(pictures)
         while batch := list(islice(pictures, batch_size)):
             pixels = [make_view(picture, view=0, size=self.model.image_size) for picture in batch]
-            found = iter(zip(batch, *self.describe(np.stack(pixels)), strict=True))
+            shown = [np.asarray(shown_picture(picture)) for picture in batch] if self.close_up else None
+            found = iter(zip(batch, *self.describe(np.stack(pixels), shown), strict=True))
             together = 1 if with_probabilities else torch.get_num_threads()  # a large photo's probabilities are large
             while some := list(islice(found, together)):
                 yield from map_on_cores(lambda each: self._parts(*each, with_probabilities), some)
@@ -99,7 +108,7 @@ class PartPredictor:
         """The parts of a picture at its own size, from what the model says of it."""
         size = picture.image.size
         if self.outline == "pixel":
-            logits = refine(logits, picture.image.resize(viewing_size(size), Image.Resampling.BICUBIC), size)
+            logits = refine(logits, shown_picture(picture), size)
         mask, present = self.segment(logits, size)
         maps = probabilities(logits, size, self.part_of) if with_probabilities else None
         return Parts(picture.name, mask, present, descriptors, maps, features, self.names)
@@ -110,19 +119,35 @@ class PartPredictor:
         return mask, [replace(part, given_name=self.names.name(part.index)) for part in present]
 
     @torch.inference_mode()
-    def describe(self, pixels: np.ndarray) -> Described:
-        """What the model says of images (B, S, S, 3) uint8."""
+    def describe(self, pixels: np.ndarray, shown: Sequence[np.ndarray] | None = None) -> Described:
+        """What the model says of images (B, S, S, 3) uint8.
+
+        Args:
+            shown: the pictures themselves (H, W, 3) uint8, at a size to look at; a closer look needs them.
+        """
         images = torch.from_numpy(pixels).to(self.device).permute(0, 3, 1, 2).float().div_(255).contiguous()
-        few = 1 if self.two_looks else at_once(images.shape[-1]) if self.device.type == "cpu" else len(images)
-        if one_to_a_core(getattr(self.model, "backbone", None), self.device):
-            found = map_on_cores(self._describe, images.split(few))
-        else:
-            found = [self._describe(some) for some in images.split(few)]
+        if not self.close_up or shown is None:
+            return self._described(images, list)
+        close = look_closer(self.model, images, shown,
+                            lambda small: torch.cat(self._few_at_a_time(self.model.part_logits, small)))
+        return self._described(close.images, close.placed)
+
+    def _described(self, images: Tensor, whole: Callable[[Tensor], list[Tensor]]) -> Described:
+        """Of images (B, 3, S, S); `whole` makes their logits (B, K+1, h, w) those of whole pictures."""
+        found = self._few_at_a_time(self._describe, images, 1 if self.two_looks else None)
         logits, descriptors, features = (torch.cat(each) for each in zip(*found, strict=True))
         descriptors = descriptors[:, :-1]
         if self.part_of is not None:
             descriptors, features = (joined_vectors(each, logits, self.part_of) for each in (descriptors, features))
-        return Described(_to_numpy(logits), _to_numpy(descriptors), _to_numpy(features))
+        return Described([_to_numpy(each) for each in whole(logits)], _to_numpy(descriptors), _to_numpy(features))
+
+    def _few_at_a_time(self, function: Callable[[Tensor], Any], images: Tensor, few: int | None = None) -> list[Any]:
+        """A function of images (B, 3, H, W), on a CPU of a few at a time, one chunk to a core where that may be."""
+        on_cpu = self.device.type == "cpu"
+        chunks = images.split(few or (at_once(images.shape[-1]) if on_cpu else len(images)))
+        if one_to_a_core(getattr(self.model, "backbone", None), self.device):
+            return map_on_cores(function, chunks)
+        return [function(chunk) for chunk in chunks]
 
     def _describe(self, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         (logits, descriptors), features = describe_with_features(self.model, images, self.two_looks)
@@ -176,6 +201,8 @@ def predict_folder(model: PartModel, source: ImageSource, out: str | Path, *, ru
         settings["part_of"] = list(part_of)
     if outline != "patch":
         settings["outline"] = outline
+    if predictor.close_up:
+        settings["close_up"] = True
     if predictor.two_looks:
         settings["looks"] = 2
     if predictor.names.entries:
@@ -240,7 +267,7 @@ class _Job:
         return skipped
 
     def _batches(self, indices: Sequence[int]) -> Iterator[Batch]:
-        shown = self.predictor.outline == "pixel" or any(each.shows for each in self.outputs)
+        shown = self.predictor.needs_pictures or any(each.shows for each in self.outputs)
         reader = PictureReader(self.source, self.predictor.model.image_size,
                                shown_size=viewing_size if shown else None)
         return read_batches(reader, in_batches(indices, self.batch_size), min(self.workers, len(indices)))
@@ -248,7 +275,8 @@ class _Job:
     def _predict(self, samples: list[Sample],
                  pool: ThreadPoolExecutor) -> Iterator[Future[tuple[Record, dict[str, np.ndarray]]]]:
         if samples:
-            described = self.predictor.describe(np.stack([sample.pixels for sample in samples]))
+            shown = [sample.shown for sample in samples if sample.shown is not None]
+            described = self.predictor.describe(np.stack([sample.pixels for sample in samples]), shown or None)
             for each in zip(samples, *described, strict=True):
                 yield pool.submit(self._write, *each)
 
@@ -282,6 +310,11 @@ def _assemble(folder: PredictionFolder, settings: dict[str, Any], names: Sequenc
     write_skipped(folder.skipped, skipped)
     folder.finish(settings, names, len(journal), skipped)
     return len(journal)
+
+
+def shown_picture(picture: Picture) -> Image.Image:
+    """At a size to look at."""
+    return picture.image.resize(viewing_size(picture.image.size), Image.Resampling.BICUBIC)
 
 
 def joined_vectors(vectors: Tensor, logits: Tensor, part_of: Sequence[int]) -> Tensor:

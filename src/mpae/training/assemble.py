@@ -185,7 +185,7 @@ def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = N
     rates: dict[float, list[Tensor]] = {}  # factor of the learning rate -> parameters
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            rates.setdefault(model.rate_of(name) if isinstance(model, PartMethod) else 1.0, []).append(parameter)
+            rates.setdefault(model.rate_of(name), []).append(parameter)
     groups = [{"params": parameters, "scale": scale} for scale, parameters in rates.items()]
     optimizer = torch.optim.Adam(groups, lr=config.learning_rate(), betas=getattr(model, "betas", (0.9, 0.999)),
                                  fused=config.training.precision != "16-mixed")
