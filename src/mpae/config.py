@@ -90,6 +90,8 @@ class ModelSettings(Section):
     pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
     window: int | None = setting(None, "side in patches of the window that a training step restores, at a random "
                                  "place, where it is less than the whole image", ge=1, le=1024)
+    nearby: bool = setting(False, "whether attention of the decoder begins by looking at patches nearby (ours, not the "
+                           "paper's)")
 
 
 class LossSettings(Section):
@@ -220,6 +222,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.place_directions": 8,
         "model.pixels_per_patch": 4,
         "model.window": 8,
+        "model.nearby": True,
         "loss.pixel": 0.5,
         "loss.perceptual": (0.1, 0.1, 0.1, 0.1, 0.0),
         "loss.initial_parts": 4.0,

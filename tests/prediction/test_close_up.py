@@ -18,7 +18,7 @@ from mpae.model import MPAE
 from mpae.model.load import load_model
 from mpae.model.matching import PartMaps
 from mpae.prediction import close_up
-from mpae.prediction.close_up import CloseUp, CloseUps, can_look_closer, cut_out, find_close_up, look_closer, placed
+from mpae.prediction.close_up import CloseUp, can_look_closer, cut_out, find_close_up, look_closer, placed
 from mpae.prediction.predictor import PartPredictor
 
 PATCHES = 16
@@ -49,7 +49,8 @@ def test_the_object_and_its_margin_are_in_the_close_up(size: tuple[int, int]) ->
         assert y0 <= max(0, (top - close_up.MARGIN * high) / 12) + step
         assert x1 >= min(1, (left + (1 + close_up.MARGIN) * wide) / 12) - step
         assert y1 >= min(1, (top + (1 + close_up.MARGIN) * high) / 12) - step
-        assert 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1
+        assert 0 <= x0 < x1 <= 1
+        assert 0 <= y0 < y1 <= 1
         width, height = (x1 - x0) * size[0], (y1 - y0) * size[1]
         if max(x1 - x0, y1 - y0) < 1 and max(close.rows, close.columns) < close_up.CLOSEST * PATCHES:
             assert max(width, height) / min(width, height) < close_up.SLENDER * (1 + 2 / PATCHES)
@@ -126,7 +127,7 @@ def test_a_closer_look_finds_the_outline_of_a_small_object() -> None:
 
     small = nn.functional.interpolate(images, (64, 64), mode="bilinear", antialias=True)
     close = look_closer(Model(), small, [photo], red_logits)
-    assert isinstance(close, CloseUps) and close.images.shape == small.shape
+    assert close.images.shape == small.shape
     errors = []
     for logits in (red_logits(small)[0], close.placed(red_logits(close.images))[0]):
         large = nn.functional.interpolate(logits[None], (128, 128), mode="bilinear")[0]
@@ -135,7 +136,8 @@ def test_a_closer_look_finds_the_outline_of_a_small_object() -> None:
 
 
 def test_which_models_look_closer(model: MPAE, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert can_look_closer(model) and PartPredictor(model).close_up
+    assert can_look_closer(model)
+    assert PartPredictor(model).close_up
     assert not PartPredictor(model, exact=True).close_up
     assert not can_look_closer(object())
     monkeypatch.setattr(close_up, "LEAST", PATCHES + 1)
@@ -163,11 +165,11 @@ def test_prediction_looks_closer_and_exact_does_not(model: MPAE, monkeypatch: py
     close = find_close_up(first(torch.zeros(1))[0].numpy(), (500, 600), PATCHES)
     assert close.rows > 2 * PATCHES
     wanted = cut_out(np.asarray(picture.image), close, side)
-    assert torch.equal((seen[0][0] * 255).round().byte(), torch.from_numpy(wanted).permute(2, 0, 1))
+    assert torch.equal((seen[0][0] * 255).round().byte(), torch.from_numpy(wanted.copy()).permute(2, 0, 1))
     assert found.mask.shape == (600, 500)
     assert (found.mask[: 600 * close.top // close.rows - 40] == 0).all()  # the first look's background
     seen.clear()
     list(PartPredictor(model, outline="patch", exact=True).predict([picture]))
     assert torch.equal((seen[0][0] * 255).round().byte(),
-                       torch.from_numpy(np.asarray(picture.image.resize((side, side), Image.Resampling.BILINEAR)))
+                       torch.from_numpy(np.array(picture.image.resize((side, side), Image.Resampling.BILINEAR)))
                        .permute(2, 0, 1))

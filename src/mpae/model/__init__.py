@@ -38,8 +38,8 @@ def build_model(config: Config, backbone: Backbone, restoration: bool = True) ->
                               settings.partformer_layers, settings.partformer_heads),
         encoder=VisibleEncoder(patch_size, grid, dim, settings.encoder_layers, settings.restoration_heads)
         if restoration else None,
-        decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch)
-        if restoration else None,
+        decoder=Decoder(grid, dim, settings.decoder_layers, settings.restoration_heads, settings.pixels_per_patch,
+                        settings.window, settings.nearby) if restoration else None,
         dim=dim,
         antialias=config.data.reading == "ours" or config.loss.reading == "paper",
     )

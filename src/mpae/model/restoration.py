@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from mpae.model.masking import gather_tokens, patchify, unpatchify, visible_positions
 from mpae.model.transformer import Layer, initialise, sincos_positions
+
+FAINT = 0.1  # of the released initial weights that stay in queries and keys which look nearby
 
 
 class VisibleEncoder(nn.Module):
@@ -44,15 +47,26 @@ class Decoder(nn.Module):
     positions: Tensor
 
     def __init__(self, grid: tuple[int, int], dim: int = 256, layers: int = 2, heads: int = 4,
-                 pixels_per_patch: int = 8):
+                 pixels_per_patch: int = 8, window: int | None = None, nearby: bool = False):
+        """
+        Args:
+            window: side in patches of the windows that it is trained on, where they are less than the whole image. It
+                then restores a whole image window by window: with more patches at once, attention goes astray.
+            nearby: attention begins by looking at patches nearby, as it learns to in the end (ours, not the paper's).
+        """
         super().__init__()
         self.grid = grid
         self.pixels_per_patch = pixels_per_patch
+        self.window = window if window is not None and window < min(grid) else None
         self.register_buffer("positions", sincos_positions(grid, dim))
-        self.layers = nn.ModuleList(Layer(dim, heads) for _ in range(layers))
+        stack = [Layer(dim, heads) for _ in range(layers)]
+        self.layers = nn.ModuleList(stack)
         self.norm = nn.LayerNorm(dim)
         self.paint = nn.Linear(dim, 3 * pixels_per_patch**2)
         self.apply(initialise)
+        if nearby:
+            for layer in stack:
+                look_nearby(layer)
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -61,6 +75,8 @@ class Decoder(nn.Module):
 
     def forward(self, filled: Tensor, window: Tensor | None = None) -> Tensor:
         """filled (B, N, C) -> restored (B, 3, H', W'), in normalised colours; of a window (B, side²) only that."""
+        if window is None and self.window is not None:
+            return self._window_by_window(filled, self.window)
         tokens = filled + self.positions
         if window is not None:
             tokens = gather_tokens(tokens, window)  # (B, side², C)
@@ -68,6 +84,43 @@ class Decoder(nn.Module):
             tokens = layer(tokens)
         grid = self.grid if window is None else square(window)
         return unpatchify(self.paint(self.norm(tokens)), self.pixels_per_patch, grid)
+
+
+    def _window_by_window(self, filled: Tensor, side: int) -> Tensor:
+        """(B, N, C) -> (B, 3, H', W')."""
+        places = torch.arange(filled.shape[1], device=filled.device).view(self.grid)
+        restored = filled.new_empty(len(filled), 3, *self.image_size)
+        for top in windows_along(self.grid[0], side):
+            for left in windows_along(self.grid[1], side):
+                window = places[top : top + side, left : left + side].reshape(1, -1).expand(len(filled), -1)
+                y, x, pixels = (self.pixels_per_patch * each for each in (top, left, side))
+                restored[:, :, y : y + pixels, x : x + pixels] = self(filled, window)
+        return restored
+
+
+def windows_along(patches: int, side: int) -> list[int]:
+    """Where windows begin that cover so many patches; the last one ends with them.
+
+    >>> windows_along(16, 8), windows_along(20, 8)
+    ([0, 8], [0, 8, 12])
+    """
+    return [min(start, patches - side) for start in range(0, patches, side)]
+
+
+@torch.no_grad()
+def look_nearby(layer: Layer) -> None:
+    """Queries and keys of a layer that pick sines and cosines of the same frequencies, of row and column, in each head.
+
+    The product of two such positions is a sum of cosines of their distance, largest for patches nearby. From random
+    weights a decoder takes hundreds of steps to find that colours are those of the visible patches around (compare
+    Trockman and Kolter, "Mimetic initialization of self-attention layers", 2023).
+    """
+    weight = layer.query_key_value.weight  # (3 C, C)
+    dim = weight.shape[1]
+    frequencies = sorted(range(dim // 4), key=lambda each: each % layer.heads)  # every head has high and low ones
+    order = torch.arange(dim).view(4, -1)[:, frequencies].T.flatten()  # of `sincos_positions`
+    chosen = torch.eye(dim)[order]  # (C, C)
+    weight[: 2 * dim] = FAINT * weight[: 2 * dim] + chosen.repeat(2, 1)
 
 
 def square(window: Tensor) -> tuple[int, int]:

@@ -1,0 +1,42 @@
+"""The decoder: windows, and where attention begins to look."""
+
+from __future__ import annotations
+
+import torch
+
+from mpae.model.restoration import Decoder, cut_out
+from mpae.model.transformer import sincos_positions
+
+
+def test_a_decoder_of_windows_restores_an_image_as_its_windows() -> None:
+    torch.manual_seed(0)
+    decoder = Decoder((6, 6), dim=16, heads=2, pixels_per_patch=2, window=4)
+    filled = torch.randn(2, 36, 16)
+    whole = decoder(filled)
+    assert whole.shape == (2, 3, 12, 12)
+    places = torch.arange(36).view(6, 6)
+    corner = places[2:, 2:].reshape(1, -1).expand(2, -1)  # the last window: it overlaps the others and is shown whole
+    assert torch.equal(cut_out(whole, corner, 2), decoder(filled, corner))
+    first = places[:2, :2].reshape(1, -1).expand(2, -1)
+    window = places[:4, :4].reshape(1, -1).expand(2, -1)
+    assert torch.equal(cut_out(whole, first, 2), decoder(filled, window)[:, :, :4, :4])
+
+
+def test_a_window_as_large_as_the_image_is_the_image() -> None:
+    torch.manual_seed(0)
+    decoder = Decoder((4, 4), dim=16, heads=2, window=4)
+    filled = torch.randn(1, 16, 16)
+    assert torch.allclose(decoder(filled), decoder(filled, torch.arange(16)[None]), atol=1e-6)
+
+
+def test_attention_begins_nearby() -> None:
+    torch.manual_seed(0)
+    plain, nearby = (Decoder((8, 8), dim=64, heads=4, nearby=each) for each in (False, True))
+    positions = sincos_positions((8, 8), 64)[None]  # (1, N, C)
+    places = torch.cartesian_prod(torch.arange(8.0), torch.arange(8.0))  # (N, 2)
+    distance = torch.cdist(places, places)
+    mean_distance = [float((decoder.layers[0].attention(positions, 64)[0] * distance).sum(dim=1).mean())
+                     for decoder in (plain, nearby)]
+    assert mean_distance[1] < 0.7 * mean_distance[0]
+    attention = nearby.layers[0].attention(positions, 64)[0]  # (N, N)
+    assert torch.equal(attention.argmax(dim=1), torch.arange(64))  # most of all at the patch itself
