@@ -31,6 +31,10 @@ def test_the_first_maps_are_those_of_the_seeds() -> None:
         guess = model.describe(images[16:], frozen[16:]).logits.argmax(1)
     assert (guess == truth[16:]).float().mean() > 0.98
     assert model.partformer.project.weight.requires_grad
+    with torch.no_grad():
+        descriptors = model.describe(images[16:], frozen[16:]).descriptors
+    size = descriptors.square().mean().sqrt().item()  # what fills hidden patches, beside positions of size 0.7
+    assert 0.8 < size < 1.2
 
 
 def test_principal_directions_are_orthogonal_and_of_unit_mean_square() -> None:

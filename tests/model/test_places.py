@@ -64,9 +64,13 @@ def test_training_from_random_weights_stays_without_them(photos: Path, tmp_path:
         "model.num_parts": 3, "training.initial_parts": False, "loss.initial_parts": 0, "training.max_steps": 2,
         "loss.perceptual": [0, 0, 0, 0, 0], "cache.enabled": False}
     fit(resolve("laptop", None, settings), FolderImages(photos), tmp_path / "run")
+    before = Run(tmp_path / "run").load_checkpoint()["optimizer"]["param_groups"]
     fit(resolve("laptop", None, settings | {"training.max_steps": 4}), FolderImages(photos), tmp_path / "run",
         resume=True)
     state = Run(tmp_path / "run").load_checkpoint()
+    scales = [group["scale"] for group in state["optimizer"]["param_groups"]]
+    assert scales == [group["scale"] for group in before]
+    assert min(scales) < 0.9  # the 1x1 convolution was scaled, and its learning rate
     assert state["step"] == 4
     assert state["places"].shape[1] == 8
     weight = state["model"]["compress.weight"].flatten(1)

@@ -182,6 +182,9 @@ def features_by(model: Any, device: torch.device) -> Callable[[Tensor], Tensor]:
 
 
 def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = None) -> torch.optim.Optimizer:
+    if state is not None and isinstance(model, MPAE):  # which rate goes on is known to the optimiser alone
+        scales = (group.get("scale", 1.0) for group in state.get("param_groups", ()))
+        model.compress_rate = next((scale for scale in scales if scale != 1.0), 1.0)
     rates: dict[float, list[Tensor]] = {}  # factor of the learning rate -> parameters
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
