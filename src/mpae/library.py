@@ -175,13 +175,15 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @overload  # a path and an array can be iterated over too, so the first that fits counts
     def predict(self, images: ImageLike, probabilities: bool = False,  # type: ignore[overload-overlap]
-                flip: bool = False, parts: int | None = None, outline: str = "pixel") -> Parts: ...
+                flip: bool = False, parts: int | None = None, outline: str = "pixel",
+                exact: bool = False) -> Parts: ...
     @overload
     def predict(self, images: Iterable[ImageLike], probabilities: bool = False,
-                flip: bool = False, parts: int | None = None, outline: str = "pixel") -> list[Parts]: ...
+                flip: bool = False, parts: int | None = None, outline: str = "pixel",
+                exact: bool = False) -> list[Parts]: ...
 
     def predict(self, images: Any, probabilities: bool = False, flip: bool = False,
-                parts: int | None = None, outline: str = "pixel") -> Parts | list[Parts]:
+                parts: int | None = None, outline: str = "pixel", exact: bool = False) -> Parts | list[Parts]:
         """The parts of an image at its own size; a list of them for a folder or several images.
 
         Args:
@@ -191,6 +193,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
             flip: bool, average over the image and its mirror image, which takes twice the time.
             parts: int, join the parts of the run to so many, those that touch most first.
             outline: str, of the mask: "pixel", the edges in the image, or "patch", the grid of patches.
+            exact: bool, one look at the whole image, without a closer one at the object.
         Returns:
             `mpae.prediction.parts.Parts` for one image, a list of them for several, in their order: ``name``,
             ``mask`` (H, W) uint8, ``present`` (a list of `Part`: index, name, area, share, centre, box, confidence),
@@ -206,7 +209,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         >>> [parts.size for parts in model.predict([photo, "photos/heron.jpg"])]
         [(60, 40), (96, 80)]
         """
-        found = self._predict(images, probabilities, flip, parts, outline)
+        found = self._predict(images, probabilities, flip, parts, outline, exact)
         return next(found) if is_one_image(images) else list(found)
 
     def transform(self, images: Any) -> np.ndarray:
@@ -258,11 +261,11 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
     # -- inside
 
     def _predict(self, images: Any, probabilities: bool = False, flip: bool = False,
-                 parts: int | None = None, outline: str = "pixel") -> Iterator[Parts]:
+                 parts: int | None = None, outline: str = "pixel", exact: bool = False) -> Iterator[Parts]:
         self._check_fitted()
         names = PartNames.load(self.run_.folder, self.model_.num_parts)
         part_of = joined_parts(self.run_, self.model_, parts, _no_hierarchy, self.model_.mean.device)
-        predictor = PartPredictor(self.model_, flip=flip, outline=outline, names=names, part_of=part_of)
+        predictor = PartPredictor(self.model_, flip=flip, outline=outline, exact=exact, names=names, part_of=part_of)
         return predictor.predict(iterate_pictures(images), with_probabilities=probabilities)
 
     def _use(self, run: Run) -> PartDiscovery:

@@ -24,8 +24,8 @@ def predict(
     flip: Annotated[bool, typer.Option("--flip", help="average with the mirror image; twice the time")] = False,
     outline: Outline = "pixel",
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="join the run's parts to so many")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="look closely at the background of large images too, on a CPU "
-                                        "as on a GPU")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="one look at the whole photo, all of it alike, and no closer "
+                                        "one at the object")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
     device: Device = "auto",
     batch_size: BatchSize = 16,
