@@ -106,6 +106,8 @@ def test_pixel_outlines_do_not_count(tmp_path: Path) -> None:
     run.log(wanted_evaluation(planned, REQUEST) | {"outline": "pixel", "weights": None, "nmi": 10.0, "nme": 1.0})
     table, = tabulate(folder, STUDY, REQUEST)
     assert table.rows[0].cells["nmi"].values == [60.0]
+    table, = tabulate(folder, STUDY, REQUEST.model_copy(update={"outline": "pixel"}))
+    assert table.rows[0].cells["nmi"].values == [10.0]
 
 
 def test_figures_of_another_evaluation_or_study_do_not_count(folder: StudyFolder) -> None:

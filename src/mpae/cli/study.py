@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import Assignments, Preset, Quiet
+from mpae.cli.flags import Assignments, Outline, Preset, Quiet
 from mpae.cli.settings import new_table
 from mpae.errors import MPAEError
 
@@ -43,6 +43,7 @@ def study(
                           "many training images, spread over the split; as many as --limit, if not given")] = None,
     image_size: Annotated[int | None, typer.Option(min=14, max=4096, help="side of the images of the evaluation, if "
                                                    "not that of training")] = None,
+    outline: Outline = "patch",
     assignments: Assignments = None,
     runs_folder: Annotated[Path | None, typer.Option("--runs", help="where run folders are, if not in --out; studies "
                                                      "that share them train no run twice")] = None,
@@ -55,6 +56,7 @@ def study(
     quiet: Quiet = False,
 ) -> None:
     """Run a table or figure of the paper, or a study of your own; stop it and run it again, and it goes on."""
+    from mpae.prediction.outline import checked_outline
     from mpae.studies.conduct import Conductor, share
     from mpae.studies.expand import distinct, expand
     from mpae.studies.folder import StudyFolder
@@ -73,7 +75,7 @@ def study(
     called, chosen = find_study(name)
     request = make_request(chosen, dataset, roots or [], preset, parts, assignments or [], seeds=seeds,
                            max_minutes=max_minutes, split=split, limit=limit, nme_images=nme_images,
-                           image_size=image_size)
+                           image_size=image_size, outline=checked_outline(outline))
     folder = StudyFolder(out_folder or Path("studies") / called, runs_folder)
     folder.check(called)
     runs = share(distinct(expand(chosen, request)), array)

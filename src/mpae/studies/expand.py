@@ -43,6 +43,7 @@ class Request(Data):
     limit: int | None = None  # images of an evaluation
     nme_images: int | None = None  # training images that the regression of the NME is fitted on, if not `limit`
     image_size: int | None = None  # of an evaluation
+    outline: str = "patch"  # of its masks
 
 
 class Group(NamedTuple):

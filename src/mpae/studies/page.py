@@ -56,6 +56,7 @@ def page_content(folder: StudyFolder, study: Study, request: Request, tables: li
 def evaluation_text(request: Request) -> str:
     images = f"{request.limit} images of the" if request.limit else "The whole"
     size = f" at {request.image_size} px" if request.image_size else ""
+    size += ", pixel outlines" if request.outline == "pixel" else ""
     seeds = f"means over {request.seeds} seeds, ± the deviation between them" if request.seeds > 1 else "one seed"
     return f"{images} {request.split} split{size}; {seeds}; preset {request.preset}."
 

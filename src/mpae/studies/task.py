@@ -55,8 +55,8 @@ def wanted_evaluation(planned: PlannedRun, request: Request) -> dict[str, Any]:
     """The evaluation of a run that belongs in the table, as `mpae evaluate` records it."""
     config = planned.config
     return {"evaluation": config.data.dataset, "split": request.split, "num_parts": config.model.num_parts,
-            "image_size": request.image_size or config.data.image_size, "outline": "patch", "limit": request.limit,
-            "nme_images": request.nme_images}
+            "image_size": request.image_size or config.data.image_size, "outline": request.outline,
+            "limit": request.limit, "nme_images": request.nme_images}
 
 
 def wanted_pictures(study: Study, planned: PlannedRun) -> tuple[str, ...]:

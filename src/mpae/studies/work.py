@@ -117,8 +117,8 @@ def measure(run: Run, config: Config, task: Task, model: Any = None) -> None:
         fit_split = find_dataset(config.data.dataset).fit_split if task.nme else None
         found = evaluate(model, source, fit_source=opened(config, fit_split) if fit_split else None, batch_size=BATCH,
                          workers=min(2, config.data.workers) if config.data.workers is not None else 2,
-                         limit=wanted["limit"], fit_limit=wanted["nme_images"] or wanted["limit"], device=device,
-                         progress=tell)
+                         limit=wanted["limit"], fit_limit=wanted["nme_images"] or wanted["limit"],
+                         outline=wanted["outline"], device=device, progress=tell)
         if first:
             weights = None if is_fitted(task.method) else run.weights_digest()
             keep_evaluation(run, wanted | {"system": task.method, "weights": weights}, found)
