@@ -14,12 +14,17 @@ from torch import nn
 
 from mpae.config import resolve
 from mpae.data.source import Picture
+from mpae.data.sources.folder import FolderImages
+from mpae.data.sources.subsets import spread
+from mpae.data.sources.synthetic import SyntheticImages
+from mpae.evaluation.evaluate import evaluate
+from mpae.metrics.foreground import foreground_iou
 from mpae.model import MPAE
 from mpae.model.load import load_model
 from mpae.model.matching import PartMaps
 from mpae.prediction import close_up
 from mpae.prediction.close_up import CloseUp, can_look_closer, cut_out, find_close_up, look_closer, placed
-from mpae.prediction.predictor import PartPredictor
+from mpae.prediction.predictor import PartPredictor, predict_folder
 
 PATCHES = 16
 
@@ -173,3 +178,27 @@ def test_prediction_looks_closer_and_exact_does_not(model: MPAE, monkeypatch: py
     assert torch.equal((seen[0][0] * 255).round().byte(),
                        torch.from_numpy(np.array(picture.image.resize((side, side), Image.Resampling.BILINEAR)))
                        .permute(2, 0, 1))
+
+
+def test_a_folder_gets_the_masks_that_the_library_gives(model: MPAE, tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    random = np.random.default_rng(1)
+    for name in ("a", "b", "c"):
+        small = random.integers(0, 256, (6, 8, 3), np.uint8)
+        Image.fromarray(small).resize((160, 120)).save(tmp_path / "photos" / f"{name}.png")
+    source = FolderImages(tmp_path / "photos")
+    done = predict_folder(model, source, tmp_path / "parts", run="tiny", write=["masks"], batch_size=2)
+    assert done.images == 3
+    for place, parts in enumerate(PartPredictor(model).predict(source[place] for place in range(3))):
+        mask = np.asarray(Image.open(tmp_path / "parts" / "masks" / f"{source.names[place].removesuffix('.png')}.png"))
+        assert np.array_equal(mask, parts.mask)
+
+
+def test_evaluation_with_pixel_outlines_is_of_these_masks(model: MPAE) -> None:
+    source = SyntheticImages(8, split="test")
+    found = evaluate(model, source, outline="pixel", batch_size=2, limit=2)
+    masks = [parts.mask for parts in PartPredictor(model).predict(source[place] for place in spread(len(source), 2))]
+    inside = [torch.from_numpy(mask > 0) for mask in masks]
+    wanted = [100 * foreground_iou(mask, torch.from_numpy(source.annotation(place).foreground))
+              for mask, place in zip(inside, spread(len(source), 2), strict=True)]
+    assert [row["foreground_iou"] for row in found.rows] == pytest.approx(wanted, abs=0.5)
