@@ -51,7 +51,7 @@ class Decoder(nn.Module):
         """
         Args:
             window: side in patches of the windows that it is trained on, where they are less than the whole image. It
-                then restores a whole image window by window: with more patches at once, attention goes astray.
+                then restores a whole image from overlapping windows: with more patches at once, attention goes astray.
             nearby: attention begins by looking at patches nearby, as it learns to in the end (ours, not the paper's).
         """
         super().__init__()
@@ -87,24 +87,28 @@ class Decoder(nn.Module):
 
 
     def _window_by_window(self, filled: Tensor, side: int) -> Tensor:
-        """(B, N, C) -> (B, 3, H', W')."""
+        """(B, N, C) -> (B, 3, H', W'), from windows that overlap by half, each counting most in its middle."""
         places = torch.arange(filled.shape[1], device=filled.device).view(self.grid)
-        restored = filled.new_empty(len(filled), 3, *self.image_size)
+        pixels = side * self.pixels_per_patch
+        across = torch.arange(1.0, pixels + 1, device=filled.device)
+        tent = torch.minimum(across, across.flip(0))  # (pixels,)
+        total = filled.new_zeros(len(filled), 4, *self.image_size)  # colours by weight, and the weight
         for top in windows_along(self.grid[0], side):
             for left in windows_along(self.grid[1], side):
                 window = places[top : top + side, left : left + side].reshape(1, -1).expand(len(filled), -1)
-                y, x, pixels = (self.pixels_per_patch * each for each in (top, left, side))
-                restored[:, :, y : y + pixels, x : x + pixels] = self(filled, window)
-        return restored
+                restored = nn.functional.pad(self(filled, window), (0, 0, 0, 0, 0, 1), value=1.0)  # (B, 4, ..)
+                y, x = self.pixels_per_patch * top, self.pixels_per_patch * left
+                total[:, :, y : y + pixels, x : x + pixels] += tent[:, None] * tent * restored
+        return total[:, :3] / total[:, 3:]
 
 
 def windows_along(patches: int, side: int) -> list[int]:
-    """Where windows begin that cover so many patches; the last one ends with them.
+    """Where windows begin that cover so many patches and overlap by half; the last one ends with them.
 
-    >>> windows_along(16, 8), windows_along(20, 8)
-    ([0, 8], [0, 8, 12])
+    >>> windows_along(16, 8), windows_along(7, 4)
+    ([0, 4, 8], [0, 2, 3])
     """
-    return [min(start, patches - side) for start in range(0, patches, side)]
+    return sorted({min(start, patches - side) for start in range(0, patches, max(side // 2, 1))})
 
 
 @torch.no_grad()
