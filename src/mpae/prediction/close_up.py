@@ -74,7 +74,7 @@ def look_closer(model: Any, images: Tensor, shown: Sequence[np.ndarray],
     patch_size = model.backbone.patch_size
     side, small = images.shape[-1], FIRST * patch_size
     few = images if side <= small else nnf.interpolate(images, (small, small), mode="bilinear", antialias=True)
-    first = part_logits(few).cpu()
+    first = part_logits(few).float().cpu()
     where = [find_close_up(logits, (photo.shape[1], photo.shape[0]), side // patch_size)
              for logits, photo in zip(first.numpy(), shown, strict=True)]
     pixels = np.stack([cut_out(photo, close, side) for photo, close in zip(shown, where, strict=True)])
