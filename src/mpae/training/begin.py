@@ -75,7 +75,9 @@ def begin_with(model: MPAE, begin: Run) -> None:
     fitting = {name: weight for name, weight in weights.items() if name in own and own[name].shape == weight.shape}
     if missing := sorted(needed - fitting.keys()):
         raise MPAEError(f"The weights of '{begin}' do not fit its config.yaml: {', '.join(missing[:3])}.")
+    random = model.compress.weight.square().mean().sqrt().item()
     model.load_state_dict(fitting, strict=False)
+    model.compress_rate = min(1.0, model.compress.weight.square().mean().sqrt().item() / random)
 
 
 @torch.no_grad()
