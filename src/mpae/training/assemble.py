@@ -111,7 +111,8 @@ def build_losses(config: Config, source: ImageSource, model: Any, perceptual: Pe
         kept = on_first_process(lambda: parts_of_run(model, source, features_by(model, device), progress)
                                 if config.loss.initial_parts else None)
     else:
-        kept, places = on_first_process(lambda: begin_new(config, source, model, device, progress))
+        kept, places, model.compress_rate = on_first_process(
+            lambda: begin_new(config, source, model, device, progress))
     return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept),
                       places)
 
@@ -139,10 +140,10 @@ def with_number_of_parts(config: Config, curve: dict[int, float] | None) -> Conf
 
 
 def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.device,
-              progress: Progress) -> tuple[dict[str, Tensor] | None, Tensor | None]:
+              progress: Progress) -> tuple[dict[str, Tensor] | None, Tensor | None, float]:
     """Set the model to begin with parts that its frozen features suggest, or with soft similarity maps of random
-    weights; the initial parts, where the loss stays near them, and the directions (E, q) that random weights do
-    without.
+    weights; the initial parts, where the loss stays near them, the directions (E, q) that random weights do
+    without, and the rate at which features are learned.
 
     Done by the first process, whose weights all others get when they are wrapped.
     """
@@ -157,7 +158,8 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
                 model.forget(places)
             if logits is not None:
                 model.soften(images, frozen, logits)
-    return dict(found.state_dict()) if found is not None and config.loss.initial_parts else None, places
+    kept = dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
+    return kept, places, model.compress_rate
 
 
 def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
@@ -185,10 +187,11 @@ def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = N
     if state is not None and isinstance(model, MPAE):  # which rate goes on is known to the optimiser alone
         scales = (group.get("scale", 1.0) for group in state.get("param_groups", ()))
         model.compress_rate = next((scale for scale in scales if scale != 1.0), 1.0)
+    rate_of = getattr(model, "rate_of", lambda name: 1.0)
     rates: dict[float, list[Tensor]] = {}  # factor of the learning rate -> parameters
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            rates.setdefault(model.rate_of(name), []).append(parameter)
+            rates.setdefault(rate_of(name), []).append(parameter)
     groups = [{"params": parameters, "scale": scale} for scale, parameters in rates.items()]
     optimizer = torch.optim.Adam(groups, lr=config.learning_rate(), betas=getattr(model, "betas", (0.9, 0.999)),
                                  fused=config.training.precision != "16-mixed")
