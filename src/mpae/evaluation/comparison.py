@@ -58,7 +58,7 @@ def draw_side_by_side(source: ImageSource, systems: Mapping[str, PartModel],
     pictures = [source[index] for index in range(SHOWN)]
     columns = [[picture.image for picture in pictures]]
     for model in systems.values():
-        found = PartPredictor(model, exact=True).predict(pictures)  # one look, for all systems alike
+        found = PartPredictor(model, exact=len(systems) > 1).predict(pictures)  # systems are compared by one look
         known = names or PartNames(model.num_parts)
         columns.append([paint_parts(picture.image, known.seen(parts.mask), known.colours())
                         for picture, parts in zip(pictures, found, strict=True)])
