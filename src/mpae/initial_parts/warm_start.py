@@ -1,7 +1,8 @@
 """Begin where the initial_parts are: the first step's similarity maps are already those of the initial_parts, nearly.
 
 1. The 1x1 convolution takes the principal directions of the frozen features.
-2. Descriptors that tell the initial_parts apart in its output are found by logistic regression.
+2. Descriptors that tell the initial_parts apart in its output are found by logistic regression. They get a size of 1
+   and the convolution what is left: the decoder, which hidden patches reach as descriptors, could not see smaller ones.
 3. PartFormer's last projection is set, by least squares over images, to give these descriptors.
 
 From there everything trains as always.

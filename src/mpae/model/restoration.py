@@ -52,7 +52,7 @@ class Decoder(nn.Module):
         Args:
             window: side in patches of the windows that it is trained on, where they are less than the whole image. It
                 then restores a whole image from overlapping windows: with more patches at once, attention goes astray.
-            nearby: attention begins by looking at patches nearby, as it learns to in the end (ours, not the paper's).
+            nearby: attention begins by looking at patches nearby (ours, not the paper's).
         """
         super().__init__()
         self.grid = grid
