@@ -87,6 +87,8 @@ class ModelSettings(Section):
                                          gt=0)
     place_directions: int = setting(0, "directions of the frozen features that tell the place in the picture, which "
                                     "training from random weights does without", ge=0, le=64)
+    even_directions: int = setting(0, "principal directions of the frozen features that are evened out in the random "
+                                   "weights that training begins with (ours, not the paper's)", ge=0, le=8192)
     pixels_per_patch: int = setting(8, "restored image: pixels along the side of each patch", ge=1, le=64)
     window: int | None = setting(None, "side in patches of the window that a training step restores, at a random "
                                  "place, where it is less than the whole image", ge=1, le=1024)
@@ -220,6 +222,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "model.partformer_layers": 4,
         "model.first_logits": 3.0,
         "model.place_directions": 8,
+        "model.even_directions": 64,
         "model.pixels_per_patch": 4,
         "model.window": 8,
         "model.nearby": True,

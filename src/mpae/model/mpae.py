@@ -101,6 +101,11 @@ class MPAE(nn.Module):
         self.compress_rate *= factor
 
     @torch.no_grad()
+    def see_through(self, matrix: Tensor) -> None:
+        """Let the 1x1 convolution begin with frozen features as a matrix (E, E), symmetric, shows them."""
+        self.compress.weight.copy_((self.compress.weight.flatten(1) @ matrix)[:, :, None, None])
+
+    @torch.no_grad()
     def forget(self, directions: Tensor) -> None:
         """Take directions (E, q), orthonormal, of the frozen features out of the 1x1 convolution."""
         weight = self.compress.weight.flatten(1)  # (C, E), a view

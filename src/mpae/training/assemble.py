@@ -27,6 +27,7 @@ from mpae.initial_parts.warm_start import warm_start
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE, build_model
+from mpae.model.evening import evening
 from mpae.model.places import place_directions
 from mpae.training.batches import StepSampler
 from mpae.training.begin import load_initial_parts, parts_of_run
@@ -36,7 +37,8 @@ from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
-FIRST_IMAGES = 16  # that tell how far the logits of random weights differ, and which features tell the place
+FIRST_IMAGES = 64  # that tell how features differ, and how far the logits of random weights do
+ROLLED_IMAGES = 16  # that tell which features tell the place
 
 
 def new_model(config: Config, classes: int = 0) -> Any:
@@ -150,16 +152,31 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
     features, found, places = features_by(model, device), None, None
     if config.loss.initial_parts or config.training.initial_parts:
         found = begin_with_initial_parts(config, source, model, features, progress)
-    directions, logits = config.model.place_directions, config.model.first_logits
-    if (found is None or not config.training.initial_parts) and (directions or logits is not None):
-        for images, frozen in look_at(source, features, model.image_size, FIRST_IMAGES):
-            if directions:
-                places = place_directions(features, images, directions, progress)
-                model.forget(places)
-            if logits is not None:
-                model.soften(images, frozen, logits)
+    if found is None or not config.training.initial_parts:
+        places = set_random_weights(config, source, model, features, progress)
     kept = dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
     return kept, places, model.compress_rate
+
+
+def set_random_weights(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
+                       progress: Progress) -> Tensor | None:
+    """Random weights made ready to learn from, by what some images look like; the directions (E, q) that they do
+    without."""
+    settings, places = config.model, None
+    if not settings.place_directions and not settings.even_directions and settings.first_logits is None:
+        return None
+    looked = list(look_at(source, features, model.image_size, FIRST_IMAGES, progress))
+    if not looked:
+        return None
+    images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S, S), (n, E, h, w)
+    if settings.even_directions:
+        model.see_through(evening(frozen, settings.even_directions))
+    if settings.place_directions:
+        places = place_directions(features, images[:ROLLED_IMAGES], settings.place_directions, progress)
+        model.forget(places)
+    if settings.first_logits is not None:
+        model.soften(images, frozen, settings.first_logits)
+    return places
 
 
 def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
