@@ -105,13 +105,13 @@ def look_at(source: ImageSource, backbone: Backbone, size: int, number: int,
             progress: Progress = lambda *_: None) -> Iterator[tuple[Tensor, Tensor]]:
     """Some images at even distances, whole, a batch at a time: pixels (B, 3, S, S) in [0, 1], features (B, E, h, w)."""
     indices, done = spread(len(source), number), 0
-    progress("features for initial parts", done, len(indices))
+    progress("features to begin with", done, len(indices))
     for batch in read_batches(PictureReader(source, size), in_batches(indices, 16)):
         if batch.samples:
             images = batch.images.float() / 255
             yield images, backbone(images)
         done += len(batch)
-        progress("features for initial parts", done, len(indices))
+        progress("features to begin with", done, len(indices))
 
 
 @one_thread()
