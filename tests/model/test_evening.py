@@ -42,6 +42,10 @@ def test_features_of_few_directions_are_evened_in_those_that_they_have() -> None
     assert torch.linalg.matrix_rank(matrix) == 2
 
 
+def test_features_that_do_not_differ_are_left_as_they_are() -> None:
+    torch.testing.assert_close(evening(torch.full((2, 6, 4, 4), 3.0), 4), torch.eye(6))
+
+
 def test_random_weights_begin_by_seeing_through_it(photos: Path, tmp_path: Path) -> None:
     ranks = {}
     for number in (0, 4):

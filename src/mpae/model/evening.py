@@ -21,11 +21,14 @@ SMALLEST = 1e-6  # variance that counts, as a share of the largest; few images h
 
 @torch.no_grad()
 def evening(frozen: Tensor, number: int) -> Tensor:
-    """V S^(-1/2) V', (E, E), of features (n, E, h, w), scaled so that their mean variance stays."""
+    """V S^(-1/2) V', (E, E), of features (n, E, h, w), scaled so that their mean variance stays; features that do not
+    differ at all are left as they are."""
     points = frozen.float().transpose(0, 1).flatten(1)  # (E, n*N)
     points = points - points.mean(dim=1, keepdim=True)
     values, vectors = torch.linalg.eigh(points @ points.T / points.shape[1])  # rising
     values, vectors = values[-number:], vectors[:, -number:]
     kept = values > SMALLEST * values[-1]
+    if not kept.any():
+        return torch.eye(len(points))
     values, vectors = values[kept], vectors[:, kept]
     return vectors * (values.mean() / values).sqrt() @ vectors.T
