@@ -73,7 +73,7 @@ class MPAE(nn.Module):
             window: patches to restore (B, side²); all if not given.
         """
         normalised = self.normalise(images)
-        descriptors = self.partformer(self.normalise(self.for_partformer(images)))  # (B, K+1, C)
+        descriptors = self.descriptors(images)  # (B, K+1, C)
         features = self.compress(self.backbone(images) if frozen is None else frozen)  # (B, C, h, w)
         similarity = part_logits(descriptors, features).softmax(dim=1)  # (B, K+1, h, w)
         visible_features = self.encoder(normalised, mask)  # (B, V, C)
@@ -121,9 +121,14 @@ class MPAE(nn.Module):
         The backbone may be shown larger images than in training, for a finer map; PartFormer, whose positions
         are learned, sees them at the size it knows.
         """
-        descriptors = self.partformer(self.normalise(self.for_partformer(images)))
+        descriptors = self.descriptors(images)
         features = self.compress(self.backbone(images) if frozen is None else frozen)
         return PartMaps(part_logits(descriptors, features), descriptors)
+
+    def descriptors(self, images: Tensor) -> Tensor:
+        """What PartFormer says of images (B, 3, H, W) in [0, 1], whatever their size: (B, K+1, C)."""
+        found: Tensor = self.partformer(self.normalise(self.for_partformer(images)))
+        return found
 
     def part_logits(self, images: Tensor) -> Tensor:
         """(B, 3, H, W) in [0, 1] -> (B, K+1, h, w)."""

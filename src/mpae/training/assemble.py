@@ -37,6 +37,7 @@ from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
+FIRST_SIDE = 16  # patches along the side of images that tell where to begin, at most: finer ones tell no more
 FIRST_IMAGES = 64  # that tell how features differ, and how far the logits of random weights do
 ROLLED_IMAGES = 16  # that tell which features tell the place
 
@@ -110,8 +111,8 @@ def build_losses(config: Config, source: ImageSource, model: Any, perceptual: Pe
     if state:
         kept = state.get("initial_parts") or state.get("seeds")  # "seeds": version 0.1
     elif begun:
-        kept = on_first_process(lambda: parts_of_run(model, source, features_by(model, device), progress)
-                                if config.loss.initial_parts else None)
+        kept = on_first_process(
+            lambda: parts_of_run(model, source, progress) if config.loss.initial_parts else None)
     else:
         kept, places, model.compress_rate = on_first_process(
             lambda: begin_new(config, source, model, device, progress))
@@ -125,7 +126,7 @@ def find_agreement(config: Config, source: ImageSource, model: MPAE, device: tor
     log.info("Looking for the number of parts that are found again in other images.")
     backbone: Any = with_cache(config, model.backbone, device).to(device)
     maps = [frozen.half() for _, frozen in look_at(source, lambda images: backbone(images.to(device)).cpu(),
-                                                   model.image_size, number.IMAGES, progress)]
+                                                   first_size(model), number.IMAGES, progress)]
     return number.agreement_curve(torch.cat(maps), config.training.seed, progress) if maps else None
 
 
@@ -165,7 +166,7 @@ def set_random_weights(config: Config, source: ImageSource, model: MPAE, feature
     settings, places = config.model, None
     if not settings.place_directions and not settings.even_directions and settings.first_logits is None:
         return None
-    looked = list(look_at(source, features, model.image_size, FIRST_IMAGES, progress))
+    looked = list(look_at(source, features, first_size(model), FIRST_IMAGES, progress))
     if not looked:
         return None
     images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S, S), (n, E, h, w)
@@ -184,7 +185,7 @@ def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, f
     """Initial parts, where there are any, and the model set to begin with them, where that is asked for."""
     log.info("Looking for parts in the frozen features of the images, to begin with.")
     looked = [(model.for_partformer(images), frozen.half())
-              for images, frozen in look_at(source, features, model.image_size, IMAGES, progress)]
+              for images, frozen in look_at(source, features, first_size(model), IMAGES, progress)]
     if not looked:
         return None
     images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S', S'), (n, E, h, w)
@@ -192,6 +193,11 @@ def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, f
     if found is not None and config.training.initial_parts:
         warm_start(model, images, frozen.float(), found(frozen), config.training.seed, progress)
     return found
+
+
+def first_size(model: MPAE) -> int:
+    """Side in pixels of the images that tell where to begin."""
+    return min(model.image_size, FIRST_SIDE * model.backbone.patch_size)
 
 
 def features_by(model: Any, device: torch.device) -> Callable[[Tensor], Tensor]:

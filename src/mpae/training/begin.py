@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -81,10 +81,9 @@ def begin_with(model: MPAE, begin: Run) -> None:
 
 
 @torch.no_grad()
-def parts_of_run(model: MPAE, source: ImageSource, features: Callable[[Tensor], Tensor],
-                 progress: Progress) -> dict[str, Tensor]:
+def parts_of_run(model: MPAE, source: ImageSource, progress: Progress) -> dict[str, Tensor]:
     """The tensors of `RunParts`, of a model that has the weights of a run."""
-    found = [model.describe(images, frozen).descriptors
-             for images, frozen in look_at(source, features, model.image_size, IMAGES, progress)]
+    found = [model.descriptors(images)  # (B, K+1, C); frozen features are not needed for them
+             for images, _ in look_at(source, lambda images: images, model.image_size, IMAGES, progress)]
     descriptors = torch.cat(found).mean(dim=0)  # (K+1, C)
     return {WEIGHTS: descriptors @ model.compress.weight.flatten(1)}  # (K+1, E)
