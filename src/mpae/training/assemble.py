@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from mpae.backbones import build_backbone
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
@@ -37,7 +38,7 @@ from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
-FIRST_SIDE = 16  # patches along the side of images that tell where to begin, at most: finer ones tell no more
+FIRST_SIDE = 16  # patches along the side, at most, of images that tell initial parts, or what tells the place
 FIRST_IMAGES = 64  # that tell how features differ, and how far the logits of random weights do
 ROLLED_IMAGES = 16  # that tell which features tell the place
 
@@ -166,14 +167,15 @@ def set_random_weights(config: Config, source: ImageSource, model: MPAE, feature
     settings, places = config.model, None
     if not settings.place_directions and not settings.even_directions and settings.first_logits is None:
         return None
-    looked = list(look_at(source, features, first_size(model), FIRST_IMAGES, progress))
+    looked = list(look_at(source, features, model.image_size, FIRST_IMAGES, progress))
     if not looked:
         return None
     images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S, S), (n, E, h, w)
     if settings.even_directions:
         model.see_through(evening(frozen, settings.even_directions))
     if settings.place_directions:
-        places = place_directions(features, images[:ROLLED_IMAGES], settings.place_directions, progress)
+        places = place_directions(features, no_larger(images[:ROLLED_IMAGES], first_size(model)),
+                                  settings.place_directions, progress)
         model.forget(places)
     if settings.first_logits is not None:
         model.soften(images, frozen, settings.first_logits)
@@ -195,8 +197,15 @@ def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, f
     return found
 
 
+def no_larger(images: Tensor, side: int) -> Tensor:
+    """Square images (n, 3, S, S), made smaller where their side is longer than this."""
+    if images.shape[-1] <= side:
+        return images
+    return functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
+
+
 def first_size(model: MPAE) -> int:
-    """Side in pixels of the images that tell where to begin."""
+    """Side in pixels of images for which FIRST_SIDE holds."""
     return min(model.image_size, FIRST_SIDE * model.backbone.patch_size)
 
 
