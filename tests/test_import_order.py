@@ -19,7 +19,7 @@ LAYERS = (
     ("training", "prediction", "evaluation", "studies", "export", "report", "serve"),
     ("model", "losses", "metrics", "initial_parts", "baselines"),
     ("backbones", "data", "drawing"),
-    ("config", "run", "files", "errors", "distributed", "devices", "assets", "extras"),
+    ("config", "run", "files", "errors", "distributed", "devices", "cores", "assets", "extras"),
 )
 # ... and inside its layer only along these edges.
 WITHIN = {

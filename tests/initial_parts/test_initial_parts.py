@@ -7,7 +7,15 @@ import torch
 from torch import Tensor
 
 from mpae.errors import MPAEError
-from mpae.initial_parts.clusters import clusters_for, joined, majority, renamed, side_by_side
+from mpae.initial_parts.clusters import (
+    added_squares,
+    clusters_for,
+    joined,
+    majority,
+    parts_of,
+    renamed,
+    side_by_side,
+)
 from mpae.initial_parts.coordinates import RARE, between_images, centred, evened, find_kinds, unit_tokens
 from mpae.initial_parts.find import InitialParts, fit_initial_parts, gathered
 
@@ -125,20 +133,51 @@ def test_between_images_by_a_loop() -> None:
     assert between_images(points, labels, inside, 2).allclose(total / weight, atol=1e-5)
 
 
+def test_added_squares_by_a_loop() -> None:
+    """What the squared distances to the centre of both grow by, over all points."""
+    clusters = [torch.randn(size, 3) for size in (4, 7, 2)]
+
+    def squares(points: Tensor) -> float:
+        return float((points - points.mean(dim=0)).square().sum())
+
+    found = added_squares(torch.stack([each.mean(dim=0) for each in clusters]), torch.tensor([4, 7, 2]))
+    for i, first in enumerate(clusters):
+        for j, second in enumerate(clusters):
+            grown = squares(torch.cat([first, second])) - squares(first) - squares(second) if i != j else 0.0
+            assert float(found[i, j]) == pytest.approx(grown / 13, abs=1e-5)
+
+
+def test_joined_pairs_cost_least() -> None:
+    costs = torch.full((4, 4), 9.0)
+    for i, j, value in ((0, 2, 1.0), (1, 3, 5.0), (0, 1, 4.0)):
+        costs[i, j] = costs[j, i] = value
+    assert joined(costs, 2).tolist() == [0, 1, 0, 1]
+    assert joined(costs, 1).tolist() == [0, 1, 0, 2]
+    assert joined(costs, 0).tolist() == [0, 1, 2, 3]
+
+
+def test_parts_are_clusters_in_pairs() -> None:
+    """Eight heaps of points, in pairs that lie side by side: four parts, of two clusters each."""
+    generator = torch.Generator().manual_seed(0)
+    heaps = torch.cat([10 * torch.eye(4), 10 * torch.eye(4) + 1])  # (8, 4), i and i + 4 are alike
+    labels = torch.arange(8).view(2, 4).T.reshape(1, 8).expand(50, -1)  # (50, 8), side by side too: 0 4 1 5 2 6 3 7
+    points = heaps[labels] + 0.1 * torch.randn(50, 8, 4, generator=generator)
+    inside = torch.ones(50, 8, dtype=torch.bool)
+    centres, part_of = parts_of(points, inside, num_parts=4, grid=(1, 8), seed=0)
+    own = part_of[torch.cdist(points, centres).argmin(dim=2)]  # (50, 8)
+    assert (own[:, 0::2] == own[:, 1::2]).all()
+    assert own[0].unique().numel() == 4
+    apart = torch.tensor([0, 5, 1, 6, 2, 7, 3, 4]).expand(50, -1)  # i and i + 4 never touch: the pairs are others
+    points = heaps[apart] + 0.1 * torch.randn(50, 8, 4, generator=generator)
+    centres, part_of = parts_of(points, inside, num_parts=4, grid=(1, 8), seed=0)
+    assert (part_of[torch.cdist(heaps, centres).argmin(dim=1)].view(2, 4).diff(dim=0) != 0).all()
+
+
 def test_side_by_side_by_hand() -> None:
-    """Clusters 0 and 1 touch twice, 1 and 2 once, 0 and 2 not; the background, -1, does not count."""
-    labels = torch.tensor([[[0, 1, -1], [0, 1, 2]]])
+    """Clusters 0 and 1 touch twice, 1 and 2 once, 0 and 2 not; the background does not count."""
+    inside = torch.tensor([[True, True, False, True, True, True]])  # 0 1 - / 0 1 2
     expected = torch.tensor([[0, 2 / (2 * 3) ** 0.5, 0], [2 / (2 * 3) ** 0.5, 0, 1 / 3**0.5], [0, 1 / 3**0.5, 0]])
-    assert side_by_side(labels, 3).allclose(expected, atol=1e-6)
-
-
-def test_joined_pairs_are_the_nearest() -> None:
-    nearby = torch.zeros(4, 4)
-    for i, j, value in ((0, 2, 0.9), (1, 3, 0.5), (0, 1, 0.6)):
-        nearby[i, j] = nearby[j, i] = value
-    assert joined(nearby, 2).tolist() == [0, 1, 0, 1]
-    assert joined(nearby, 1).tolist() == [0, 1, 0, 2]
-    assert joined(nearby, 0).tolist() == [0, 1, 2, 3]
+    assert side_by_side(torch.tensor([0, 1, 0, 1, 2]), inside, (2, 3), 3).allclose(expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (6, 12), (8, 16), (12, 16), (16, 16), (50, 50)])

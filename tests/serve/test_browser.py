@@ -142,12 +142,31 @@ def test_search_from_a_photo_of_the_gallery(opened: Opened) -> None:
     wait_for_search(page)
     page.locator(".tile").first.click()
     page.locator("dialog table").wait_for()
+    first = page.locator("dialog h2").get_attribute("title")
     page.keyboard.press("ArrowRight")
-    page.wait_for_function("() => document.querySelector('dialog h2').title.length > 0")
+    page.wait_for_function("first => document.querySelector('dialog h2').title !== first", arg=first)
     page.locator("dialog tbody tr").first.get_by_role("button").click()
     page.locator("dialog .results .tile").first.wait_for()
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
+
+
+def test_a_late_answer_does_not_replace_what_was_asked_for_after_it(opened: Opened) -> None:
+    page = opened.show("photos")
+    wait_for_search(page)
+    page.locator(".tile").first.click()
+    page.locator("dialog table").wait_for()
+    waiting = []
+    page.route("**/api/photo/*", lambda route: waiting.append(route))
+    page.keyboard.press("ArrowRight")  # the next photo, whose answer is held back
+    page.wait_for_timeout(100)
+    page.locator("dialog tbody tr").first.get_by_role("button").click()
+    page.locator("dialog .results .tile").first.wait_for()
+    assert len(waiting) == 1
+    with page.expect_response("**/api/photo/*"):
+        waiting[0].continue_()
+    page.wait_for_timeout(300)
+    assert page.locator("dialog .results .tile").first.is_visible()
 
 
 def test_what_looks_wrong(opened: Opened) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from mpae import __version__
 from mpae.cli.console import results
+from mpae.cores import available_cores
 
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "asimd", "asimddp",
                 "i8mm", "bf16")
@@ -130,7 +131,3 @@ def cpu_info(key: str) -> str:
         return ""
     found = re.search(rf"^{key}\s*:\s*(.*)$", file.read_text(errors="replace"), re.MULTILINE)
     return found[1] if found else ""
-
-
-def available_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

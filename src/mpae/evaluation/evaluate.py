@@ -10,7 +10,6 @@ prediction does it: all figures are then of the masks that `mpae predict` writes
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +22,7 @@ from PIL import Image
 from torch import Tensor
 
 from mpae.backbones.vit import at_once, one_to_a_core
+from mpae.cores import available_cores
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import AnnotatedSource
 from mpae.data.sources.subsets import spread
@@ -144,7 +144,7 @@ class _Reader:
         if self.outline == "patch":
             yield found_parts(batch.samples, logits, self.part_of)
             return
-        with ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(max_workers=min(4, available_cores())) as pool:
             for place in range(0, len(logits), REFINED):
                 samples = batch.samples[place : place + REFINED]
                 fine = list(pool.map(refined, samples, logits[place : place + REFINED]))

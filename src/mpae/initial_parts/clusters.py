@@ -1,23 +1,29 @@
-"""Parts as clusters: neighbours joined, and a vote of many results of k-means, which needs little luck.
+"""Parts as clusters: a vote of many results of k-means in two rounds, which needs little luck.
 
 Which result of k-means has the least sum of squares is decided by rounding: many are nearly as good, and each cuts some
-part in two at another place. What most of them agree on hardly depends on seed, machine or choice of images.
+part in two at another place. So small groups of results vote for the cluster of each patch, the clusters of a group are
+joined in pairs to parts, and the groups vote for the part of each patch. What they agree on hardly depends on seed,
+machine or choice of images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 import torch.nn.functional as nnf
 from torch import Tensor
 
-from mpae.initial_parts.coordinates import in_chunks, nearest
+from mpae.initial_parts.coordinates import nearest
 from mpae.initial_parts.k_means import centres_of, restarted
 from mpae.model.hierarchy import closeness, contacts_of
 
-RESTARTS = 20  # of k-means, which vote for the part of each patch
+RESTARTS = 40  # of k-means
+GROUPS = 20  # that vote for parts
+GROUP = 8  # restarts, drawn at random, that vote for the clusters of a group
 FINEST = 16  # clusters that parts are joined from, at most
+BESIDE = 0.01  # share of their contacts with others that two clusters have with each other; with less they lie apart
 
 
 def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
@@ -27,24 +33,26 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         points: (images, N, q).
         inside: (images, N) bool, the foreground.
     """
-    chosen = points[inside]  # (patches, q)
-    found = [torch.from_numpy(each.centres) for each in restarted(chosen, clusters_for(num_parts), seed, RESTARTS)]
-    part_of = [joined_neighbours(points, inside, centres, num_parts, grid) for centres in found]
-    agreed, first = majority([its[nearest(chosen, centres)] for centres, its in zip(found, part_of, strict=True)],
-                             num_parts)  # (patches,)
-    sizes = part_of[first].bincount(minlength=num_parts)  # clusters of each part
+    points, number = points[inside], clusters_for(num_parts)  # (m, q)
+    found = [torch.from_numpy(each.centres) for each in restarted(points, number, seed, RESTARTS)]
+    labels = [nearest(points, centres) for centres in found]  # (m,) each
+    random = np.random.default_rng(seed)
+    groups = []  # of centres (n, q), their parts (n,), and the part of each patch (m,)
+    for _ in range(GROUPS):
+        agreed, _ = majority([labels[place] for place in random.permutation(RESTARTS)[:GROUP]], number)
+        sizes = agreed.bincount(minlength=number)
+        centres = torch.zeros(number, points.shape[1]).index_add(0, agreed, points) / sizes[:, None].clamp_min(1)
+        own, costs = nearest(points, centres), added_squares(centres, sizes)  # (m,), (n, n)
+        beside = side_by_side(own, inside, grid, number) >= BESIDE
+        part_of = joined(torch.where(beside, costs, costs + costs.sum()), number - num_parts)
+        groups.append((centres, part_of, part_of[own]))
+    agreed, first = majority([parts for _, _, parts in groups], num_parts)  # (m,)
+    centres, part_of, _ = groups[first]
+    sizes = part_of.bincount(minlength=num_parts)  # clusters of each part
     if (agreed.bincount(minlength=num_parts) < sizes).any():  # a part that was outvoted
-        return found[first], part_of[first]
-    centres = torch.cat([centres_of(chosen[agreed == part], int(size), seed, RESTARTS)
-                         for part, size in enumerate(sizes)])
-    return centres, torch.arange(num_parts).repeat_interleave(sizes)
-
-
-def joined_neighbours(points: Tensor, inside: Tensor, centres: Tensor, num_parts: int,
-                      grid: tuple[int, int]) -> Tensor:
-    """The part, 0..num_parts-1, of each of the clusters with these centres (n, q): (n,)."""
-    labels = torch.where(inside, in_chunks(lambda part: nearest(part, centres), points), -1)
-    return joined(side_by_side(labels.unflatten(1, grid), len(centres)), len(centres) - num_parts)
+        return centres, part_of
+    refined = [centres_of(points[agreed == part], int(size), seed, RESTARTS) for part, size in enumerate(sizes)]
+    return torch.cat(refined), torch.arange(num_parts).repeat_interleave(sizes)
 
 
 def majority(labellings: Sequence[Tensor], number: int) -> tuple[Tensor, int]:
@@ -73,27 +81,41 @@ def clusters_for(num_parts: int) -> int:
     return max(num_parts, min(2 * num_parts, FINEST))
 
 
-def side_by_side(labels: Tensor, number: int) -> Tensor:
+def added_squares(centres: Tensor, sizes: Tensor) -> Tensor:
+    """What the mean squared distance of points to their centres grows by where two clusters become one (Ward, 1963):
+    (n, n).
+
+    Args:
+        centres: (n, q).
+        sizes: (n,), the number of points of each.
+    """
+    share = sizes / sizes.sum()
+    both = (share[:, None] * share) / (share[:, None] + share).clamp_min(1e-12)
+    return both * torch.cdist(centres, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
+
+
+def side_by_side(labels: Tensor, inside: Tensor, grid: tuple[int, int], number: int) -> Tensor:
     """How much of its contacts with others each cluster has with each other one, the geometric mean of both views:
     (number, number), 0 with itself.
 
     Args:
-        labels: (n, h, w), the cluster of each patch, -1 on the background.
+        labels: (m,), the cluster of each patch of the foreground `inside` (images, N) bool.
     """
-    return closeness(contacts_of(labels, number))
+    everywhere = torch.full(inside.shape, -1).masked_scatter(inside, labels)  # (images, N)
+    return closeness(contacts_of(everywhere.unflatten(1, grid), number))
 
 
-def joined(nearby: Tensor, most: int) -> Tensor:
-    """The nearest pairs become one, `most` of them at most: how near (n, n) -> (n,), the new number of each.
+def joined(costs: Tensor, most: int) -> Tensor:
+    """The pairs that cost least become one, `most` of them at most: costs (n, n) -> (n,), the new number of each.
 
     Each is in one pair at most, so that none swallows all the others.
     """
     import networkx
 
     graph = networkx.Graph()
-    graph.add_weighted_edges_from((i, j, float(nearby[i, j])) for i in range(len(nearby)) for j in range(i))
+    graph.add_weighted_edges_from((i, j, -float(costs[i, j])) for i in range(len(costs)) for j in range(i))
     matching = networkx.max_weight_matching(graph, maxcardinality=True)
-    becomes = torch.arange(len(nearby))
-    for i, j in sorted(map(sorted, matching), key=lambda pair: -float(nearby[pair[0], pair[1]]))[:most]:
+    becomes = torch.arange(len(costs))
+    for i, j in sorted(map(sorted, matching), key=lambda pair: float(costs[pair[0], pair[1]]))[:most]:
         becomes[j] = i
     return becomes.unique(return_inverse=True)[1]

@@ -6,8 +6,8 @@
    and the species or the light another. Rough parts show which is which: how far the mean of a rough part wanders from
    image to image is what does not count, and every direction is divided by it.
 3. Parts (`clusters.py`). What most of many results of k-means agree on; for few parts, twice as many clusters, joined
-   in pairs of neighbours. A few large clusters at once are another thing: the whole head is one then, though most
-   differs there.
+   in the pairs of neighbours that are most alike. A few large clusters at once are another thing: the whole head is
+   one then, though most differs there.
 
 Training stays near them by the weight `loss.initial_parts`; `losses/initial_parts.py` is the term. What backs each
 constant is in docs/studies/initial_parts.md.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from mpae.cores import available_cores
 
 RESTARTS = 10
 DESCRIPTORS = 20_000  # as many are clustered; more change the centres little
@@ -48,7 +49,7 @@ def restarted(points: Tensor, number: int, seed: int, restarts: int, most: int =
 
     chosen = subsample(points.numpy(), most, seed).astype(np.float32)
     few, random = subsample(chosen, FIRST, seed), np.random.RandomState(seed)
-    with threadpool_limits(1), ThreadPoolExecutor(min(restarts, os.cpu_count() or 1)) as pool:
+    with threadpool_limits(1), ThreadPoolExecutor(min(restarts, available_cores())) as pool:
         starts = [kmeans_plusplus(few, number, random_state=random)[0] for _ in range(restarts)]
         found = pool.map(lambda start: k_means_from(start, chosen, rounds), starts)
         return sorted(found, key=lambda each: each.spread)

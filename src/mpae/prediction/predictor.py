@@ -6,7 +6,6 @@ Queues are bounded, so memory does not depend on the number of images.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,6 +21,7 @@ from PIL import Image
 from torch import Tensor
 
 from mpae.backbones.vit import at_once, one_to_a_core
+from mpae.cores import available_cores
 from mpae.data.augment import make_view
 from mpae.data.loading import Batch, PictureReader, Sample, in_batches, read_batches
 from mpae.data.source import ImageSource, Picture
@@ -245,7 +245,7 @@ class _Job:
         skipped: list[tuple[int, str]] = []
         pending: deque[Future[tuple[Record, dict[str, np.ndarray]]]] = deque()
         journal = JournalWriter(self.folder.unfinished, rank)
-        pool = ThreadPoolExecutor(max_workers=min(4, os.cpu_count() or 1))
+        pool = ThreadPoolExecutor(max_workers=min(4, available_cores()))
         done = 0
 
         def settle(leave: int) -> None:

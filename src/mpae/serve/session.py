@@ -20,6 +20,7 @@ from PIL import Image
 from platformdirs import user_cache_path
 
 from mpae.assets.trained import comes_with_mpae
+from mpae.cores import available_cores
 from mpae.data.source import ImageSource, Picture, UnreadableImage
 from mpae.data.sources.folder import FolderImages, images_at
 from mpae.errors import MPAEError
@@ -232,7 +233,7 @@ class Session:
 
         # The other half is for the page and the browser. On two cores, two threads that wait for each other took up to
         # 5 s for a photo beside other work, and one took 0.5 s.
-        torch.set_num_threads(max(1, min(torch.get_num_threads(), (os.cpu_count() or 1) // 2)))
+        torch.set_num_threads(max(1, min(torch.get_num_threads(), available_cores() // 2)))
         predictor = PartPredictor(load_model(self.run.folder))
         next(predictor.predict([Picture("warm-up", Image.new("RGB", (64, 64)), "")]))  # the first photo is the slowest
         self.predictor = predictor

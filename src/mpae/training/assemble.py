@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
 from mpae.baselines import CLASSES, MASKS, find_method
 from mpae.baselines.method import PartMethod, Pixels
 from mpae.config import Config
+from mpae.cores import available_cores
 from mpae.data.beside import Beside, Masks, class_names
 from mpae.data.loading import Batch, PictureReader, read_batches
 from mpae.data.source import ImageSource
@@ -242,7 +242,7 @@ def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Pla
                           batch_size=config.training.batch_size, views=config.cache.views if kept else None,
                           reuse=config.cache.reuse if kept else 1, seed=config.training.seed,
                           partial=config.training.partial_batch)
-    workers = config.data.workers if config.data.workers is not None else min(4, os.cpu_count() or 1)
+    workers = config.data.workers if config.data.workers is not None else min(4, available_cores())
     reader = PictureReader(source, config.data.image_size, reading=config.data.reading, seed=config.training.seed,
                            beside=beside_of(config, source), substitute=True)
     return read_batches(reader, sampler, workers)

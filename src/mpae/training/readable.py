@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+from mpae.cores import available_cores
 from mpae.data.source import ImageSource, UnreadableImage
 from mpae.errors import MPAEError
 from mpae.training.progress import Progress
@@ -25,7 +25,7 @@ def find_unreadable(source: ImageSource, progress: Progress, seconds: float = SE
 
     skipped: dict[str, str] = {}
     start, done, good = time.monotonic(), 0, 0
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # decoding leaves Python's lock
+    with ThreadPoolExecutor(available_cores()) as pool:  # decoding leaves Python's lock
         while done < len(source) and (good < 2 or time.monotonic() - start < seconds):
             chunk = range(done, min(done + CHUNK, len(source)))
             reasons = dict(zip(chunk, pool.map(problem, chunk), strict=True))

@@ -6,9 +6,14 @@ import { outlines, tile } from "./tiles.js";
 
 const dialog = () => document.getElementById("photo");
 
+// What was asked for last is shown, whichever answer comes first.
+let asked = 0;
+
 export async function openPhoto(row, rows = []) {
+  const mine = ++asked;
   let found;
-  try { found = await request(`/api/photo/${row}`); } catch (error) { notify(error.message); return; }
+  try { found = await request(`/api/photo/${row}`); } catch (error) { if (mine === asked) notify(error.message); return; }
+  if (mine !== asked) return;
   const place = rows.indexOf(row);
   const step = by => { if (rows[place + by] !== undefined) openPhoto(rows[place + by], rows); };
   const sheet = element("div", { class: "sheet" },
@@ -58,9 +63,14 @@ const meter = value => { const bar = element("i"); bar.style.width = `${Math.rou
 
 export const searchVector = (index, found) => searchPart(index, send("/api/search", { ...found, top: 40 }));
 
-async function searchPart(index, asked, from = null) {
+async function searchPart(index, answer, from = null) {
+  const mine = ++asked;
   let matches;
-  try { ({ matches } = await asked); } catch (error) { notify(error.message); if (dialog().open) dialog().close(); return; }
+  try { ({ matches } = await answer); } catch (error) {
+    if (mine === asked) { notify(error.message); if (dialog().open) dialog().close(); }
+    return;
+  }
+  if (mine !== asked) return;
   const rows = matches.map(each => each.row), similarity = new Map(matches.map(each => [each.row, each.similarity]));
   const grid = element("div", { class: "grid results" });
   if (from !== null) {
