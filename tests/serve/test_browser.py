@@ -151,6 +151,20 @@ def test_search_from_a_photo_of_the_gallery(opened: Opened) -> None:
     assert not page.locator("dialog").is_visible()
 
 
+def test_arrow_keys_go_on_from_photo_to_photo(opened: Opened) -> None:
+    page = opened.show("photos")
+    wait_for_search(page)
+    page.locator(".tile").first.click()
+    page.locator("dialog table").wait_for()
+    seen = [page.locator("dialog h2").get_attribute("title")]
+    for key in ("ArrowRight", "ArrowRight", "ArrowLeft"):
+        page.keyboard.press(key)
+        page.wait_for_function("last => document.querySelector('dialog h2').title !== last", arg=seen[-1])
+        seen.append(page.locator("dialog h2").get_attribute("title"))
+    assert len(set(seen[:3])) == 3
+    assert seen[3] == seen[1]
+
+
 def test_a_late_answer_does_not_replace_what_was_asked_for_after_it(opened: Opened) -> None:
     page = opened.show("photos")
     wait_for_search(page)
@@ -158,8 +172,8 @@ def test_a_late_answer_does_not_replace_what_was_asked_for_after_it(opened: Open
     page.locator("dialog table").wait_for()
     waiting = []
     page.route("**/api/photo/*", lambda route: waiting.append(route))
-    page.keyboard.press("ArrowRight")  # the next photo, whose answer is held back
-    page.wait_for_timeout(100)
+    with page.expect_request("**/api/photo/*"):
+        page.get_by_label("Next photo").click()  # its answer is held back
     page.locator("dialog tbody tr").first.get_by_role("button").click()
     page.locator("dialog .results .tile").first.wait_for()
     assert len(waiting) == 1

@@ -24,10 +24,17 @@ export async function openPhoto(row, rows = []) {
     ...photoParts(found, { view: state.photos ? `/photo/${row}` : null,
       search: index => searchPart(index, request(`/api/search?row=${row}&part=${index}&top=40`), row),
       links: ["mask", "overlay", "coco"].map(kind => element("a", { class: "button", href: `/download/${row}/${kind}`, download: true }, `Download ${kind === "coco" ? "COCO" : kind}`)) }));
-  dialog().onkeydown = event => { if (event.key === "ArrowLeft") step(-1); else if (event.key === "ArrowRight") step(1); };
+  fill(sheet, event => { if (event.key === "ArrowLeft") step(-1); else if (event.key === "ArrowRight") step(1); });
+}
+
+// The focus goes to the button of the same name, or to the dialog: keys are heard where the focus is.
+function fill(sheet, onKey) {
+  const button = document.activeElement?.getAttribute("aria-label");
+  dialog().onkeydown = onKey;
   dialog().replaceChildren(sheet);
   dialog().scrollTop = 0;
   if (!dialog().open) dialog().showModal();
+  else ([...dialog().querySelectorAll("button:enabled")].find(each => each.getAttribute("aria-label") === button) ?? dialog()).focus();
 }
 
 // Photo and outlines side by side, a row for each part, downloads.
@@ -82,10 +89,7 @@ async function searchPart(index, answer, from = null) {
     grid.append(tile(row, { onOpen: opened => openPhoto(opened, rows), only: index, close: true,
       caption: found => `${(Math.round(100 * similarity.get(row)) / 100 || 0).toFixed(2)} · ${found.name.split("/").pop()}` }));
   }
-  dialog().onkeydown = null;
-  dialog().replaceChildren(element("div", { class: "sheet" }, element("div", { class: "title" },
+  fill(element("div", { class: "sheet" }, element("div", { class: "title" },
     element("h2", {}, `${rows.length ? `The ${rows.length} photos` : "No photos"} with the most similar ${part(index)?.name ?? "part"}`),
-    element("button", { type: "button", "aria-label": "Close", onclick: () => dialog().close() }, "×")), grid));
-  dialog().scrollTop = 0;
-  if (!dialog().open) dialog().showModal();
+    element("button", { type: "button", "aria-label": "Close", onclick: () => dialog().close() }, "×")), grid), null);
 }
