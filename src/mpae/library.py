@@ -23,6 +23,7 @@ from mpae.errors import MPAEError
 from mpae.hub import run_folder
 from mpae.model.hierarchy import joined_parts
 from mpae.model.load import load_model
+from mpae.prediction.folder import run_of
 from mpae.prediction.part_names import PartNames
 from mpae.prediction.parts import Parts
 from mpae.prediction.predictor import PartPredictor
@@ -379,7 +380,7 @@ def search_predictions(predictions: str | os.PathLike[str], photo: Any, part: st
     """
     found = Predictions(Path(predictions))
     folder = model.run_.folder if model is not None else Path(run_folder(run) if run else found.run_folder)
-    if (model is not None or run) and Run(folder).weights_digest() != found.settings["run"].removesuffix("-int8"):
+    if (model is not None or run) and Run(folder).weights_digest() != run_of(found.settings):
         raise MPAEError(f"'{predictions}' holds the predictions of another run than '{folder}'; give the run that "
                         "made them.")
     named = found.part_names(folder).find(part)

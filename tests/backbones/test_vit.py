@@ -55,6 +55,19 @@ def test_colours_are_normalised_as_the_backbone_wants():
     assert dino.mean.flatten().tolist() == pytest.approx([0.485, 0.456, 0.406])
 
 
+def test_bfloat16_is_near_float32_and_kept_apart_from_it():
+    model = timm.create_model("vit_small_patch14_dinov2", img_size=56, dynamic_img_size=True, **SMALL)
+    images, merged = torch.rand(2, 3, 56, 56), torch.tensor([[True, False], [False, True]])
+    exact = FrozenViT(model, "tiny")
+    expected, expected_merged = exact(images), exact.forward_merged(images[:1], merged)
+    fast = FrozenViT(model, "tiny", precision="bfloat16")
+    for found, of in ((fast(images), expected), (fast.forward_merged(images[:1], merged), expected_merged)):
+        assert found.dtype == torch.float32
+        assert not torch.equal(found, of)
+        assert torch.nn.functional.cosine_similarity(found, of, dim=1).min() > 0.999
+    assert fast.fingerprint != exact.fingerprint
+
+
 def test_it_stays_frozen():
     backbone = FrozenViT(timm.create_model("test_vit", dynamic_img_size=True, drop_path_rate=0.9), "test_vit")
     images = torch.rand(2, 3, 64, 64)

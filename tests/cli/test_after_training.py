@@ -202,12 +202,32 @@ def test_lists(mpae: Command) -> None:
     assert mpae("--version").stdout.startswith("mpae ")
 
 
-def test_predict_in_int8_agrees_with_float32(run: Run, mpae: Command, gallery: Path, tmp_path: Path) -> None:
-    masks = {}
-    for flags in ((), ("--int8",)):
+def test_predict_in_int8_and_bfloat16_agrees_with_float32(run: Run, mpae: Command, gallery: Path,
+                                                          tmp_path: Path) -> None:
+    masks, runs = {}, set()
+    for flags in ((), ("--int8",), ("--precision", "bfloat16")):
         out = tmp_path / f"parts{len(flags)}"
         done = mpae("predict", run, gallery, "--out", out, "--workers", "0", *flags)
         assert done.returncode == 0, done.stderr
         masks[flags] = np.concatenate([np.asarray(Image.open(file)).ravel()
                                        for file in sorted((out / "masks").rglob("*.png"))])
-    assert (masks[()] == masks[("--int8",)]).mean() > 0.9
+        runs.add(json.loads((out / "predictions.json").read_text())["settings"]["run"])
+    for flags in masks:
+        assert (masks[()] == masks[flags]).mean() > 0.9
+    assert len(runs) == 3  # predictions of one arithmetic are not gone on with in another
+    both = mpae("predict", run, gallery, "--out", tmp_path / "both", "--int8", "--precision", "bfloat16")
+    assert both.returncode == 2
+    assert "--int8 and --precision bfloat16 both say how the backbone computes" in both.stderr
+    assert not (tmp_path / "both").exists()
+
+
+def test_evaluate_in_bfloat16_is_near_float32(run: Run, mpae: Command, tmp_path: Path) -> None:
+    figures = []
+    for number, precision in enumerate(("float32", "bfloat16")):
+        file = tmp_path / f"{number}.json"
+        done = mpae("evaluate", run, "--dataset", "synthetic", "--limit", 8, "--no-nme", "--workers", "0",
+                    "--precision", precision, "--json", file)
+        assert done.returncode == 0, done.stderr
+        figures.append(json.loads(file.read_text()))
+    assert figures[1]["precision"] == "bfloat16"
+    assert figures[0]["foreground_iou"] == pytest.approx(figures[1]["foreground_iou"], abs=3)

@@ -9,7 +9,7 @@ from torch import nn
 
 from mpae.backbones import FrozenViT, build_backbone
 from mpae.baselines.dino_kmeans import DinoKMeans
-from mpae.config import BackboneSettings, resolve
+from mpae.config import BackboneSettings, Precision, resolve
 from mpae.data.augment import make_view
 from mpae.data.sources.folder import FolderImages
 from mpae.errors import MPAEError
@@ -18,10 +18,10 @@ from mpae.initial_parts.k_means import k_means
 from mpae.model import MPAE, build_model
 
 
-def tiny() -> MPAE:
+def tiny(precision: Precision = "float32") -> MPAE:
     vit = timm.create_model("vit_small_patch14_dinov2", num_classes=0, img_size=56, embed_dim=32, depth=2, num_heads=2)
     config = resolve("laptop", overrides={"model.num_parts": 3, "model.dim": 16, "data.image_size": 56})
-    return build_model(config, FrozenViT(vit, "tiny")).eval()
+    return build_model(config, FrozenViT(vit, "tiny", precision=precision)).eval()
 
 
 @torch.no_grad()
@@ -96,3 +96,14 @@ def test_masks_agree_on_birds(shared: Path) -> None:
         for each in (quantised(model), model))
     assert len(expected.unique()) > 4
     assert (labels == expected).float().mean() >= 0.98
+
+
+@torch.no_grad()
+def test_what_is_left_of_a_bfloat16_backbone_computes_in_float32() -> None:
+    torch.manual_seed(0)
+    exact = tiny()
+    torch.manual_seed(0)
+    images, fast = torch.rand(2, 3, 56, 56), tiny("bfloat16")
+    fast.load_state_dict(exact.state_dict())
+    torch.testing.assert_close(quantised(fast).part_logits(images), quantised(exact).part_logits(images))
+    assert fast.get_submodule("backbone").precision == "bfloat16"

@@ -19,7 +19,7 @@ from mpae.backbones.weights import (
     load_weights,
     read_weights,
 )
-from mpae.config import BackboneSettings, nearest_multiples
+from mpae.config import BackboneSettings, Precision, nearest_multiples
 from mpae.errors import MPAEError
 
 __all__ = ["BUNDLED", "NAMED", "FrozenViT", "backbone_from", "build_backbone", "create_vit"]
@@ -52,7 +52,7 @@ def build_backbone(settings: BackboneSettings, image_size: int) -> FrozenViT:
     """The frozen backbone of the settings, its positional table fitted to square images of ``image_size``."""
     architecture, read = _source(settings)
     model = create_vit(architecture, image_size)  # before reading: a wrong size is told before a download
-    return _filled(model, read(), settings.name, architecture)
+    return _filled(model, read(), settings.name, architecture, settings.precision)
 
 
 def backbone_from(weights: dict[str, Tensor], name: str, image_size: int) -> FrozenViT:
@@ -61,9 +61,10 @@ def backbone_from(weights: dict[str, Tensor], name: str, image_size: int) -> Fro
     return _filled(create_vit(architecture, image_size), weights, name, architecture)
 
 
-def _filled(model: Any, weights: dict[str, Tensor], name: str, architecture: str) -> FrozenViT:
+def _filled(model: Any, weights: dict[str, Tensor], name: str, architecture: str,
+            precision: Precision = "float32") -> FrozenViT:
     load_weights(model, weights, name)
-    return FrozenViT(model, name, fingerprint_of(weights, architecture))
+    return FrozenViT(model, name, fingerprint_of(weights, architecture), precision)
 
 
 def create_vit(architecture: str, image_size: int) -> Any:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
+
+from mpae.config import Precision
 
 FEW = 4  # images that go through a ViT together on a CPU: what lies between its layers then stays in its caches
 PIXELS = FEW * 224**2  # of all of them; larger images go in fewer at once
@@ -25,12 +28,13 @@ class FrozenViT(nn.Module):
     mean: Tensor  # (3, 1, 1), the backbone's own: CLIP's differs from ImageNet's
     std: Tensor  # (3, 1, 1)
 
-    def __init__(self, model: Any, name: str, fingerprint: str | None = None):
+    def __init__(self, model: Any, name: str, fingerprint: str | None = None, precision: Precision = "float32"):
         """
         Args:
             model: a finished timm ViT.
             name: what messages call it.
             fingerprint: of its weights; computed from the model if not given.
+            precision: of its matrix products; sums and norms stay in float32.
         """
         super().__init__()
         if not is_vit(model):
@@ -41,6 +45,11 @@ class FrozenViT(nn.Module):
         self.patch_size = patch_size_of(model)
         self.dim = int(model.num_features)  # E; SAM's neck gives fewer than its blocks
         self.fingerprint = fingerprint or fingerprint_of(model.state_dict(), name)
+        self.precision: Precision = precision
+        if precision == "bfloat16":
+            self.fingerprint += "-bf16"  # kept features of both precisions are not mixed
+            for attention in (each for each in model.modules() if hasattr(each, "fused_attn")):
+                attention.fused_attn = False  # torch's fused one takes three times as long in bfloat16 on a CPU
         self.register_buffer("mean", torch.tensor(model.pretrained_cfg["mean"]).view(3, 1, 1))
         self.register_buffer("std", torch.tensor(model.pretrained_cfg["std"]).view(3, 1, 1))
         self.eval()
@@ -61,8 +70,13 @@ class FrozenViT(nn.Module):
         if height % self.patch_size or width % self.patch_size:
             raise ValueError(f"{height} x {width} px do not divide into patches of {self.patch_size} px.")
         normalised = (images - self.mean) / self.std  # (B, 3, H, W)
-        return self.model.forward_intermediates(
-            normalised, indices=1, norm=True, intermediates_only=True)[-1]  # (B, E, h, w)
+        with self._arithmetic(images):
+            features = self.model.forward_intermediates(normalised, indices=1, norm=True, intermediates_only=True)[-1]
+        return features if self.precision == "float32" else features.float()  # (B, E, h, w)
+
+    def _arithmetic(self, images: Tensor) -> AbstractContextManager[Any]:
+        """The precision of matrix products in here; where it is float32, that of the caller."""
+        return nullcontext() if self.precision == "float32" else torch.autocast(images.device.type, torch.bfloat16)
 
     @property
     def can_merge(self) -> bool:
@@ -81,12 +95,16 @@ class FrozenViT(nn.Module):
         Returns:
             (1, E, h, w), the same feature in all four patches of a merged square.
         """
+        with self._arithmetic(image):
+            return self._merged(image, merged)
+
+    def _merged(self, image: Tensor, merged: Tensor) -> Tensor:
         vit, (rows, columns) = self.model, merged.shape
         tokens = vit.norm_pre(vit._pos_embed(vit.patch_embed((image - self.mean) / self.std)))[0]  # (P+N, E)
         prefix, patches = tokens[: vit.num_prefix_tokens], tokens[vit.num_prefix_tokens :]
         squares = patches.view(rows, 2, columns, 2, -1).transpose(1, 2).flatten(2, 3)  # (h/2, w/2, 4, E)
         fine, coarse = squares[~merged].flatten(0, 1), squares[merged].mean(dim=1)  # (4 n, E), (m, E)
-        tokens = torch.cat([prefix, fine, coarse])[None]
+        tokens = torch.cat([prefix, fine, coarse])[None]  # (1, P + 4 n + m, E)
         counts = tokens.new_ones(tokens.shape[1])
         counts[len(prefix) + len(fine) :] = 4
         for block in vit.blocks:

@@ -14,7 +14,8 @@ from mpae import __version__
 from mpae.cli.console import results
 from mpae.cores import available_cores
 
-INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "asimd", "asimddp",
+BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # any of them makes `--precision bfloat16` fast
+INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "avx512_bf16", "amx_int8", "amx_bf16", "asimd", "asimddp",
                 "i8mm", "bf16")
 
 
@@ -39,7 +40,8 @@ def machine() -> Facts:
     return {"version": __version__, "Python": sys.version.split()[0],
             "system": platform.platform(), "processor": processor(),
             "cores": f"{available_cores()} of {os.cpu_count()}",
-            "instruction sets": ", ".join(instruction_sets()) or "not known"}, []
+            "instruction sets": ", ".join(instruction_sets()) or "not known",
+            "bfloat16": "yes, --precision bfloat16 is fast here" if BFLOAT16 & {*instruction_sets()} else "no"}, []
 
 
 def packages() -> Facts:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from mpae.baselines import BASELINES, find_method
 from mpae.cli.console import messages, results
-from mpae.cli.flags import RUN_HELP, BatchSize, Device, ImageSize, Outline, Quiet, Workers
+from mpae.cli.flags import RUN_HELP, Arithmetic, BatchSize, Device, ImageSize, Outline, Quiet, Workers
 from mpae.cli.progress import busy, image_progress
 from mpae.errors import MPAEError
 
@@ -37,6 +37,7 @@ def evaluate(
     baseline: Annotated[str | None, typer.Option(help=f"instead of a run: {', '.join(BASELINES)}")] = None,
     parts: Annotated[int | None, typer.Option(min=1, max=1000, help="K of the baseline; of a run, to how many its "
                                               "parts are joined")] = None,
+    precision: Arithmetic = None,
     device: Device = "auto",
     batch_size: BatchSize = 32,
     workers: Workers = 2,
@@ -73,9 +74,10 @@ def evaluate(
     with process_group() as first:
         console = console if first else Console(quiet=True)
         with busy(console, "load the model"):
-            loaded = load_model(run.folder, image_size) if run else None
+            loaded = load_model(run.folder, image_size, precision) if run else None
         with image_progress(console) as progress:
-            model = loaded or systems.baseline_model(str(baseline), parts, settings, workers, progress)
+            model = loaded or systems.baseline_model(
+                str(baseline), parts, settings, workers, progress, precision or "float32")
             if cache:
                 model.backbone = systems.keep_features(model.backbone)
             part_of = joined_parts(run, model.to(where), parts, lambda: open_images(settings, "train"), where,
@@ -99,7 +101,8 @@ def evaluate(
               highlight=False)
     record = {"evaluation": dataset, "split": split, "system": system.name,
               "supervision": system.supervision, "num_parts": num_parts,
-              "image_size": model.image_size, "outline": outline, "limit": limit, "nme_images": nme_images,
+              "image_size": model.image_size, "precision": precision, "outline": outline,
+              "limit": limit, "nme_images": nme_images,
               "joined_from": model.num_parts if part_of else None,
               "weights": run.weights_digest() if run else None}
     if json_file is not None:

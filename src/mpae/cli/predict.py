@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from mpae.cli.console import messages, results
-from mpae.cli.flags import BatchSize, Device, ImageSize, Outline, Overwrite, Quiet, RunFolder, Workers
+from mpae.cli.flags import Arithmetic, BatchSize, Device, ImageSize, Outline, Overwrite, Quiet, RunFolder, Workers
 from mpae.cli.progress import busy, image_progress
 from mpae.errors import MPAEError
 from mpae.prediction.outputs import DEFAULT_OUTPUTS, OUTPUTS
@@ -27,6 +27,7 @@ def predict(
     exact: Annotated[bool, typer.Option("--exact", help="one look at the whole photo, all of it alike, and no closer "
                                         "one at the object")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="8-bit arithmetic in the backbone, on a CPU")] = False,
+    precision: Arithmetic = None,
     device: Device = "auto",
     batch_size: BatchSize = 16,
     workers: Workers = 2,
@@ -47,18 +48,21 @@ def predict(
     console, where = messages(quiet), choose_device("cpu" if int8 and device == "auto" else device)
     if int8 and where.type != "cpu":
         raise MPAEError(f"--int8 is arithmetic for CPUs; leave it out, or --device {device}.")
+    if int8 and precision:
+        raise MPAEError(f"--int8 and --precision {precision} both say how the backbone computes; leave one out.")
     source = images_at(images)  # a mistake in the folder is told before the model is loaded
     if images.is_dir() and out_folder.resolve().is_relative_to(images.resolve()):
         raise MPAEError(f"--out '{out_folder}' lies inside '{images}', where its masks would be taken for photos; "
                         "choose a folder outside it.")
     with busy(console, "load the model"):
         folder = run_folder(run)
-        model = load_model(folder, image_size)
+        model = load_model(folder, image_size, precision)
     if int8:
         from mpae.export.int8 import quantised
 
         model = quantised(model)
-    digest = Run(folder).weights_digest() + ("-int8" if int8 else "")
+    arithmetic = "int8" if int8 else precision
+    digest = Run(folder).weights_digest() + (f"-{arithmetic}" if arithmetic else "")
     with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
         part_of = joined_parts(Run(folder), model.to(where), parts, lambda: source, where, progress)
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),

@@ -9,7 +9,7 @@ from typing import Any
 from mpae.backbones import build_backbone
 from mpae.backbones.cache import CachedBackbone, FeatureCache, default_folder
 from mpae.baselines import BASELINES
-from mpae.config import BackboneSettings, CacheSettings, DataSettings
+from mpae.config import BackboneSettings, CacheSettings, DataSettings, Precision
 from mpae.data.catalogue import open_images
 from mpae.errors import MPAEError
 from mpae.run import Run
@@ -23,13 +23,13 @@ def data_settings(run: Run | None, dataset: str, root: Path | None, image_size: 
 
 
 def baseline_model(name: str, parts: int | None, settings: DataSettings, workers: int,
-                   progress: Callable[[str, int, int], None]) -> Any:
+                   progress: Callable[[str, int, int], None], precision: Precision = "float32") -> Any:
     """A baseline with K parts, fitted to the training split."""
     if name not in BASELINES:
         raise MPAEError(f"Unknown baseline '{name}'; choose one of: {', '.join(BASELINES)}.")
     if parts is None:
         raise MPAEError("--baseline needs --parts K, the number of parts.")
-    backbone = build_backbone(BackboneSettings(), settings.image_size)
+    backbone = build_backbone(BackboneSettings(precision=precision), settings.image_size)
     return BASELINES[name].load().fit(backbone, open_images(settings, "train"), parts, settings.image_size,
                                       workers=workers, progress=progress)
 

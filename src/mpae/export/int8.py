@@ -8,6 +8,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from mpae.backbones.vit import FrozenViT
 from mpae.errors import MPAEError
 
 STEPS = 127  # of an input. Without special instructions a CPU adds products of full bytes in 16 bits: they overflow
@@ -57,7 +58,10 @@ def quantised(model: Model) -> Model:
         raise MPAEError("PyTorch has no int8 arithmetic on this machine; leave out --int8.")
     shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     model = copy.deepcopy(model, shared)
-    for module in list(model.get_submodule("backbone").modules()):
+    backbone = model.get_submodule("backbone")
+    if isinstance(backbone, FrozenViT):
+        backbone.precision = "float32"  # of what is left; Int8Linear takes nothing else
+    for module in list(backbone.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear):
                 setattr(module, name, Int8Linear(child))

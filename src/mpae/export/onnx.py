@@ -95,10 +95,10 @@ def positions_in_the_graph(any_size: bool) -> Iterator[None]:
 
 def load_for_export(folder: str | Path) -> MPAE:
     """The model of a run with its backbone's own table of positions, from which those of any size are made."""
-    model = load_model(folder)
+    model = load_model(folder, precision="float32")
     if is_any_size(model):
         size, native = model.image_size, int(model.backbone.model.pretrained_cfg["input_size"][-1])
-        model = load_model(folder, native - native % model.backbone.patch_size)
+        model = load_model(folder, native - native % model.backbone.patch_size, "float32")
         model.image_size = size
     return model
 

@@ -8,23 +8,25 @@ from typing import Any
 
 from mpae.backbones import build_backbone
 from mpae.baselines import find_method
+from mpae.config import Precision
 from mpae.model import build_model, load_trainable
 from mpae.run import Run
 
 log = logging.getLogger("mpae")
 
 
-def load_model(folder: str | Path, image_size: int | None = None) -> Any:
+def load_model(folder: str | Path, image_size: int | None = None, precision: Precision | None = None) -> Any:
     """The model of a finished run, ready for prediction on the CPU: MPAE, or that of its `--method`.
 
     Args:
         image_size: side at which the backbone sees the images, if not that of training; larger gives finer masks.
+        precision: of the backbone, if not that of training.
     """
     run = Run.open(folder)
     weights = run.load_weights()
     config = run.config()
     size = image_size or config.data.image_size
-    settings = config.backbone
+    settings = config.backbone.model_copy(update={"precision": precision or config.backbone.precision})
     if settings.name == run.backbone_file.name:  # an imported model carries its backbone, wherever the folder lies
         settings = settings.model_copy(update={"name": str(run.backbone_file)})
     method, classes = find_method(config.model.method), run.content().get("classes") or []

@@ -156,3 +156,8 @@ def digest(names: Iterable[str]) -> str:
 
 def _as_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def run_of(settings: Mapping[str, Any]) -> str:
+    """The digest of the weights that predictions are of, whatever the arithmetic (`cli/predict.py` adds that)."""
+    return str(settings["run"]).partition("-")[0]

@@ -24,7 +24,7 @@ from mpae.cores import available_cores
 from mpae.data.source import ImageSource, Picture, UnreadableImage
 from mpae.data.sources.folder import FolderImages, images_at
 from mpae.errors import MPAEError
-from mpae.prediction.folder import PredictionFolder
+from mpae.prediction.folder import PredictionFolder, run_of
 from mpae.prediction.journal import Journal
 from mpae.prediction.outliers import unusualness
 from mpae.prediction.output_paths import output_names
@@ -305,7 +305,7 @@ class Session:
 
     def _open_predictions(self, images: Path) -> tuple[ImageSource | None, PredictionFolder, str]:
         found = self._found = Predictions(images)
-        if found.settings["run"].removesuffix("-int8") != self._digest:
+        if run_of(found.settings) != self._digest:
             raise MPAEError(f"'{images}' holds the predictions of another run than '{self.run}'; serve that one, or "
                             "give the folder of the images themselves.")
         if found.settings.get("part_of"):
@@ -329,7 +329,7 @@ class Session:
         if not self.folder.manifest.is_file():
             return False
         manifest = self.folder.manifest_of()
-        if manifest["settings"]["run"].removesuffix("-int8") != self._digest:
+        if run_of(manifest["settings"]) != self._digest:
             self.folder.clear()  # of the weights before the run was trained on
             return False
         if self._own and not self.folder.is_of(self.source.names if self.source else []):
