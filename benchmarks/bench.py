@@ -87,11 +87,12 @@ def fine_prediction_rows(sizes: Sizes) -> list[Row]:
     """Masks of images of twice the size, against four images at once on all cores in float32, as in version 0.2."""
     fine = replace(sizes, image_size=2 * sizes.image_size)
     works = {variant: cases.fine_prediction(variant, fine) for variant in (
-        "four at once", "ours", "exact", "int8, ours", "int8, exact", "int8, four at once")}
+        "four at once", "ours", "exact", "bfloat16, ours", "bfloat16, exact", "int8, ours", "int8, exact",
+        "int8, four at once")}
     exact = works["exact"]()
     seconds, rows = alternate(works, sizes.rounds), []
-    for variant, target in {"ours": 1.6, "exact": None, "int8, ours": 2.5, "int8, exact": None,
-                            "int8, four at once": None}.items():
+    for variant, target in {"ours": 1.6, "exact": None, "bfloat16, ours": None, "bfloat16, exact": None,
+                            "int8, ours": 2.5, "int8, exact": None, "int8, four at once": None}.items():
         same = 100 * cases.agreement(works[variant](), exact)
         rows.append(row(f"prediction at {fine.image_size} px to four at once in fp32: {variant}",
                         f"run birds, {cases.FINE_IMAGES} drawn images; {same:.2f} % of pixels as exact",

@@ -148,10 +148,10 @@ def fine_prediction(variant: str, sizes: Sizes, run: str = "birds", pictures: Se
 
     Args:
         variant: "ours", "exact" (every patch is looked at closely), "four at once" (in the backbone, on all cores);
-            each alone or as "int8, ours".
+            each alone or as "int8, ours" or "bfloat16, ours".
     """
     pictures = pictures or list(drawn_images("bird", FINE_IMAGES))  # drawn once
-    model: Any = load_model(RUNS / run, sizes.image_size).eval()
+    model: Any = load_model(RUNS / run, sizes.image_size, "bfloat16" if variant.startswith("bfloat16") else None).eval()
     if variant.startswith("int8"):
         model = quantised(model)
     if not variant.endswith("four at once"):

@@ -48,8 +48,6 @@ class FrozenViT(nn.Module):
         self.precision: Precision = precision
         if precision == "bfloat16":
             self.fingerprint += "-bf16"  # kept features of both precisions are not mixed
-            for attention in (each for each in model.modules() if hasattr(each, "fused_attn")):
-                attention.fused_attn = False  # torch's fused one takes three times as long in bfloat16 on a CPU
         self.register_buffer("mean", torch.tensor(model.pretrained_cfg["mean"]).view(3, 1, 1))
         self.register_buffer("std", torch.tensor(model.pretrained_cfg["std"]).view(3, 1, 1))
         self.eval()
@@ -76,7 +74,12 @@ class FrozenViT(nn.Module):
 
     def _arithmetic(self, images: Tensor) -> AbstractContextManager[Any]:
         """The precision of matrix products in here; where it is float32, that of the caller."""
-        return nullcontext() if self.precision == "float32" else torch.autocast(images.device.type, torch.bfloat16)
+        if self.precision == "float32":
+            return nullcontext()
+        if images.device.type == "cpu":  # there torch's fused attention takes three times as long in bfloat16
+            for attention in (each for each in self.model.modules() if hasattr(each, "fused_attn")):
+                attention.fused_attn = False
+        return torch.autocast(images.device.type, torch.bfloat16)
 
     @property
     def can_merge(self) -> bool:
@@ -107,8 +110,10 @@ class FrozenViT(nn.Module):
         tokens = torch.cat([prefix, fine, coarse])[None]  # (1, P + 4 n + m, E)
         counts = tokens.new_ones(tokens.shape[1])
         counts[len(prefix) + len(fine) :] = 4
+        weights = counts.log().view(1, 1, 1, -1)
+        weights = weights.bfloat16() if self.precision == "bfloat16" else weights  # as attention has it
         for block in vit.blocks:
-            tokens = block(tokens, attn_mask=counts.log().view(1, 1, 1, -1))
+            tokens = block(tokens, attn_mask=weights)
         fine, coarse = vit.norm(tokens)[0, len(prefix) :].split([len(fine), len(coarse)])
         squares[~merged], squares[merged] = fine.unflatten(0, (-1, 4)), coarse[:, None].expand(-1, 4, -1)
         return squares.unflatten(2, (2, 2)).permute(4, 0, 2, 1, 3).reshape(1, -1, 2 * rows, 2 * columns)
