@@ -152,7 +152,7 @@ class TrainingSettings(Section):
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
     auto_parts: bool = setting(False, "find the number of parts first, from 2 to 32 (ours, not the paper's)")
     initial_parts: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
-    starts: int = setting(1, "random starts, each an eighth of the run and 75 steps at most; training from random "
+    starts: int = setting(1, "random starts, each a quarter of the run and 75 steps at most; training from random "
                           "weights goes on with the one whose parts are clearest (ours, not the paper's)",
                           ge=1, le=100)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
