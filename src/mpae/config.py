@@ -152,9 +152,6 @@ class TrainingSettings(Section):
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
     auto_parts: bool = setting(False, "find the number of parts first, from 2 to 32 (ours, not the paper's)")
     initial_parts: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
-    starts: int = setting(1, "random starts, each a quarter of the run and 75 steps at most; training from random "
-                          "weights goes on with the one whose parts are clearest (ours, not the paper's)",
-                          ge=1, le=100)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
     held: int = setting(0, "images set aside, a tenth at most, to see how well hidden patches are restored and whether "
                         "parts still change: the learning rate drops, and in the end the run stops, where they do not",
@@ -240,7 +237,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "training.epochs": 100,
         "training.max_steps": 600,
         "training.initial_parts": True,
-        "training.starts": 4,
         "training.warmup_steps": 20,
         "training.schedule": "cosine",
         "training.held": 128,

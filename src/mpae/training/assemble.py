@@ -27,15 +27,14 @@ from mpae.initial_parts.find import IMAGES, InitialParts, find_initial_parts, lo
 from mpae.initial_parts.warm_start import warm_start
 from mpae.losses.objective import Objective
 from mpae.losses.perceptual import PerceptualNetwork
-from mpae.model import MPAE, build_model, load_trainable
+from mpae.model import MPAE, build_model
 from mpae.model.evening import evening
 from mpae.model.places import place_directions
 from mpae.training.batches import StepSampler
 from mpae.training.begin import load_initial_parts, parts_of_run
 from mpae.training.loop import MethodLosses, StepLosses
 from mpae.training.progress import Progress
-from mpae.training.schedule import Plan, steps_per_epoch, total_steps
-from mpae.training.starts import best_start, steps_of_start
+from mpae.training.schedule import Plan
 
 log = logging.getLogger("mpae")
 
@@ -117,7 +116,7 @@ def build_losses(config: Config, source: ImageSource, model: Any, perceptual: Pe
             lambda: parts_of_run(model, source, progress) if config.loss.initial_parts else None)
     else:
         kept, places, model.compress_rate = on_first_process(
-            lambda: begin_new(config, source, model, perceptual, device, progress))
+            lambda: begin_new(config, source, model, device, progress))
     return StepLosses(model, Objective(config.loss, config.training.group_size, perceptual), load_initial_parts(kept),
                       places)
 
@@ -144,8 +143,8 @@ def with_number_of_parts(config: Config, curve: dict[int, float] | None) -> Conf
     return config.with_values({"model.num_parts": chosen})
 
 
-def begin_new(config: Config, source: ImageSource, model: MPAE, perceptual: PerceptualNetwork | None,
-              device: torch.device, progress: Progress) -> tuple[dict[str, Tensor] | None, Tensor | None, float]:
+def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.device,
+              progress: Progress) -> tuple[dict[str, Tensor] | None, Tensor | None, float]:
     """Set the model to begin with parts that its frozen features suggest, or with soft similarity maps of random
     weights; the initial parts, where the loss stays near them, the directions (E, q) that random weights do
     without, and the rate at which features are learned.
@@ -156,52 +155,30 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, perceptual: Perc
     if config.loss.initial_parts or config.training.initial_parts:
         found = begin_with_initial_parts(config, source, model, features, progress)
     if found is None or not config.training.initial_parts:
-        places = set_random_weights(config, source, model, perceptual, features, device, progress)
+        places = set_random_weights(config, source, model, features, progress)
     kept = dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
     return kept, places, model.compress_rate
 
 
-def set_random_weights(config: Config, source: ImageSource, model: MPAE, perceptual: PerceptualNetwork | None,
-                       features: Callable[[Tensor], Tensor], device: torch.device,
+def set_random_weights(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
                        progress: Progress) -> Tensor | None:
-    """Random weights made ready to learn from, by what some images look like, or the best of some starts with such
-    weights; the directions (E, q) that they do without."""
-    settings, plan = config.model, plan_of(config, source)
-    steps = steps_of_start(plan.steps) if config.training.starts > 1 else 0
-    if not (settings.place_directions or settings.even_directions or settings.first_logits is not None or steps):
+    """Random weights made ready to learn from, by what some images look like; the directions (E, q) that they do
+    without."""
+    settings, places = config.model, None
+    if not settings.place_directions and not settings.even_directions and settings.first_logits is None:
         return None
     looked = list(look_at(source, features, model.image_size, FIRST_IMAGES, progress))
     if not looked:
         return None
     images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S, S), (n, E, h, w)
-    places = place_directions(features, no_larger(images[:ROLLED_IMAGES], first_size(model)),
-                              settings.place_directions, progress) if settings.place_directions else None
-    matrix = evening(frozen, settings.even_directions) if settings.even_directions else None
-
-    def make_ready(drawn: MPAE) -> None:
-        if matrix is not None:
-            drawn.see_through(matrix)
-        if places is not None:
-            drawn.forget(places)
-        if settings.first_logits is not None:
-            drawn.soften(images, frozen, settings.first_logits)
-
-    def draw(seed: int) -> StepLosses:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            drawn = build_model(config, model.backbone)
-        make_ready(drawn)
-        return StepLosses(drawn, Objective(config.loss, config.training.group_size, perceptual), None, places)
-
-    if not steps:
-        make_ready(model)
-        return places
-    log.info("Trying %d random starts of %d steps.", config.training.starts, steps)
-    best = best_start(config, steps, draw, lambda drawn: build_optimizer(config, drawn),
-                      lambda: training_batches(config, source, model, plan._replace(steps=steps), alone=True),
-                      (images, frozen), device, progress)
-    load_trainable(model, best.weights, "the best start")
-    model.compress_rate = best.compress_rate
+    if settings.even_directions:
+        model.see_through(evening(frozen, settings.even_directions))
+    if settings.place_directions:
+        places = place_directions(features, no_larger(images[:ROLLED_IMAGES], first_size(model)),
+                                  settings.place_directions, progress)
+        model.forget(places)
+    if settings.first_logits is not None:
+        model.soften(images, frozen, settings.first_logits)
     return places
 
 
@@ -258,18 +235,10 @@ def build_optimizer(config: Config, model: Any, state: dict[str, Any] | None = N
     return optimizer
 
 
-def plan_of(config: Config, source: ImageSource, first: int = 0) -> Plan:
-    """Which steps a session takes that begins after so many."""
-    training = config.training
-    epoch = steps_per_epoch(len(source), training.batch_size, training.partial_batch, rank_and_size()[1])
-    return Plan(first, total_steps(epoch, training.epochs, training.max_steps), epoch)
-
-
-def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Plan,
-                     alone: bool = False) -> Iterator[Batch]:
-    """This process's share of every step that is left; of a process that steps `alone`, all of it."""
+def training_batches(config: Config, source: ImageSource, model: MPAE, plan: Plan) -> Iterator[Batch]:
+    """This process's share of every step that is left."""
     kept = isinstance(model.backbone, CachedBackbone)
-    sampler = StepSampler(plan.first, plan.steps, *((0, 1) if alone else rank_and_size()), images=len(source),
+    sampler = StepSampler(plan.first, plan.steps, *rank_and_size(), images=len(source),
                           batch_size=config.training.batch_size, views=config.cache.views if kept else None,
                           reuse=config.cache.reuse if kept else 1, seed=config.training.seed,
                           partial=config.training.partial_batch)

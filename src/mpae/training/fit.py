@@ -14,7 +14,7 @@ from mpae.baselines import find_method
 from mpae.baselines.method import PartMethod
 from mpae.config import Config
 from mpae.data.source import ImageSource
-from mpae.distributed import on_first_process
+from mpae.distributed import on_first_process, rank_and_size
 from mpae.files import write_text
 from mpae.losses.perceptual import PerceptualNetwork, load_perceptual
 from mpae.model import load_trainable
@@ -28,7 +28,6 @@ from mpae.training.assemble import (
     find_agreement,
     new_model,
     own_settings,
-    plan_of,
     training_batches,
     with_cache,
     with_number_of_parts,
@@ -42,7 +41,7 @@ from mpae.training.progress import Display
 from mpae.training.readable import find_unreadable
 from mpae.training.record import Recorder, Validator
 from mpae.training.request import check_continues, check_devices, check_out, facts_of, shrunk_to
-from mpae.training.schedule import Plan
+from mpae.training.schedule import Plan, steps_per_epoch, total_steps
 from mpae.training.watch import Clock
 
 log = logging.getLogger("mpae")
@@ -126,7 +125,8 @@ def run_session(fabric: Any, config: Config, source: ImageSource, held: Held | N
                 validate: Validator | None, display: Display, begun: bool = False) -> FitResult:
     """Put together what the loop needs, and loop; `state` is the checkpoint to go on from, empty for a new run."""
     training, clock = config.training, Clock(state.get("minutes", 0.0))
-    plan = plan_of(config, source, state.get("step", 0))
+    epoch = steps_per_epoch(len(source), training.batch_size, training.partial_batch, rank_and_size()[1])
+    plan = Plan(state.get("step", 0), total_steps(epoch, training.epochs, training.max_steps), epoch)
     if isinstance(model, PartMethod) and not model.is_trained:
         return fit_at_once(fabric, config, source, run, model, skipped, validate, display)
     settled = held is not None and held.drops > len(training.milestones)

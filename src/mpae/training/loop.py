@@ -150,11 +150,10 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, config: Config, step: in
     return rate
 
 
-def step_mask(config: Config, model: MPAE, step: int, batch: int, device: torch.device,
-              alone: bool = False) -> list[Tensor]:
+def step_mask(config: Config, model: MPAE, step: int, batch: int, device: torch.device) -> list[Tensor]:
     """This process's share of the masks (batch, N) of this step and, if there are any, of the windows to restore
-    (batch, side²), drawn from the seed and the step alone; of a process that steps `alone`, all of them."""
-    rank, processes = (0, 1) if alone else rank_and_size()
+    (batch, side²), drawn from the seed and the step alone."""
+    rank, processes = rank_and_size()
     generator = torch.Generator().manual_seed(config.training.seed * 1_000_003 + step)
     grid_h, grid_w = model.decoder.grid
     share = slice(rank * batch, (rank + 1) * batch)
