@@ -101,7 +101,8 @@ def evaluate(
               highlight=False)
     record = {"evaluation": dataset, "split": split, "system": system.name,
               "supervision": system.supervision, "num_parts": num_parts,
-              "image_size": model.image_size, "precision": precision, "outline": outline,
+              "image_size": model.image_size, "outline": outline,
+              "precision": precision or (run.config().backbone.precision if run else "float32"),
               "limit": limit, "nme_images": nme_images,
               "joined_from": model.num_parts if part_of else None,
               "weights": run.weights_digest() if run else None}
