@@ -7,7 +7,7 @@ import timm
 import torch
 
 from mpae.backbones import NAMED
-from mpae.backbones.vit import FrozenViT, at_once, fingerprint_of
+from mpae.backbones.vit import FrozenViT, at_once, fingerprint_of, same_weights
 
 SMALL = {"embed_dim": 32, "depth": 2, "num_heads": 2}
 
@@ -66,6 +66,8 @@ def test_bfloat16_is_near_float32_and_kept_apart_from_it():
         assert not torch.equal(found, of)
         assert torch.nn.functional.cosine_similarity(found, of, dim=1).min() > 0.999
     assert fast.fingerprint != exact.fingerprint
+    assert same_weights(fast.fingerprint, exact.fingerprint)
+    assert not same_weights(fast.fingerprint, "others")
 
 
 def test_it_stays_frozen():

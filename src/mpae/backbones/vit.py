@@ -15,6 +15,7 @@ from mpae.config import Precision
 
 FEW = 4  # images that go through a ViT together on a CPU: what lies between its layers then stays in its caches
 PIXELS = FEW * 224**2  # of all of them; larger images go in fewer at once
+ROUNDED = "-bf16"  # ends the fingerprint of a backbone that computes in bfloat16
 
 
 class FrozenViT(nn.Module):
@@ -47,7 +48,7 @@ class FrozenViT(nn.Module):
         self.fingerprint = fingerprint or fingerprint_of(model.state_dict(), name)
         self.precision: Precision = precision
         if precision == "bfloat16":
-            self.fingerprint += "-bf16"  # kept features of both precisions are not mixed
+            self.fingerprint += ROUNDED  # kept features of both precisions are not mixed
         self.register_buffer("mean", torch.tensor(model.pretrained_cfg["mean"]).view(3, 1, 1))
         self.register_buffer("std", torch.tensor(model.pretrained_cfg["std"]).view(3, 1, 1))
         self.eval()
@@ -117,6 +118,11 @@ class FrozenViT(nn.Module):
         fine, coarse = vit.norm(tokens)[0, len(prefix) :].split([len(fine), len(coarse)])
         squares[~merged], squares[merged] = fine.unflatten(0, (-1, 4)), coarse[:, None].expand(-1, 4, -1)
         return squares.unflatten(2, (2, 2)).permute(4, 0, 2, 1, 3).reshape(1, -1, 2 * rows, 2 * columns)
+
+
+def same_weights(fingerprint: str, other: str) -> bool:
+    """Whether two fingerprints are of the same weights, in whatever precision."""
+    return fingerprint.removesuffix(ROUNDED) == other.removesuffix(ROUNDED)
 
 
 def at_once(size: int) -> int:

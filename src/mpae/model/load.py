@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mpae.backbones import build_backbone
+from mpae.backbones.vit import same_weights
 from mpae.baselines import find_method
 from mpae.config import Precision
 from mpae.model import build_model, load_trainable
@@ -40,7 +41,7 @@ def load_model(folder: str | Path, image_size: int | None = None, precision: Pre
     model: Any = build_model(config, backbone, restoration) if method.name == "mpae" else \
         method.load()(config, backbone, len(classes))
     trained_with = run.content().get("backbone_fingerprint")
-    if trained_with not in (None, model.backbone.fingerprint):
+    if trained_with and not same_weights(trained_with, model.backbone.fingerprint):
         log.warning("The backbone '%s' here differs from the one that '%s' was trained with; its parts may be off.",
                     config.backbone.name, run)
     load_trainable(model, weights, str(run.weights_file))
