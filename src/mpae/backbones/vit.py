@@ -15,7 +15,7 @@ from mpae.config import Precision
 
 FEW = 4  # images that go through a ViT together on a CPU: what lies between its layers then stays in its caches
 PIXELS = FEW * 224**2  # of all of them; larger images go in fewer at once
-ROUNDED = "-bf16"  # ends the fingerprint of a backbone that computes in bfloat16
+ROUNDED = "-bf16"  # in the fingerprint of a backbone that computes in bfloat16
 
 
 class FrozenViT(nn.Module):
@@ -122,7 +122,7 @@ class FrozenViT(nn.Module):
 
 def same_weights(fingerprint: str, other: str) -> bool:
     """Whether two fingerprints are of the same weights, in whatever precision."""
-    return fingerprint.removesuffix(ROUNDED) == other.removesuffix(ROUNDED)
+    return fingerprint.replace(ROUNDED, "") == other.replace(ROUNDED, "")
 
 
 def at_once(size: int) -> int:

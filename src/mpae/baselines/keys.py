@@ -51,8 +51,8 @@ class KeyViT(nn.Module):
             for hook in hooks:
                 hook.remove()
             self.attention.fused_attn = fused
-        keys = projected[0][:, skipped:, self.dim : 2 * self.dim].transpose(1, 2).unflatten(2, grid)
-        return keys, scaled(seen[0][:, skipped:]).unflatten(1, grid) if saliency else None
+        keys = projected[0][:, skipped:, self.dim : 2 * self.dim].float().transpose(1, 2).unflatten(2, grid)
+        return keys, scaled(seen[0][:, skipped:].float()).unflatten(1, grid) if saliency else None
 
 
 def scaled(attention: Tensor) -> Tensor:

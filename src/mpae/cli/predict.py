@@ -61,8 +61,8 @@ def predict(
         from mpae.export.int8 import quantised
 
         model = quantised(model)
-    arithmetic = "int8" if int8 else precision
-    digest = Run(folder).weights_digest() + (f"-{arithmetic}" if arithmetic else "")
+    arithmetic = "int8" if int8 else getattr(model.backbone, "precision", "float32")
+    digest = Run(folder).weights_digest() + (f"-{arithmetic}" if arithmetic != "float32" else "")
     with process_group() as first, image_progress(console if first else Console(quiet=True)) as progress:
         part_of = joined_parts(Run(folder), model.to(where), parts, lambda: source, where, progress)
         done = predict_folder(model, source, out_folder, run=digest, origin=str(images.resolve()),
