@@ -8,13 +8,18 @@ from torch import Tensor
 
 from mpae.errors import MPAEError
 from mpae.initial_parts.clusters import (
+    BESIDE,
+    FINEST,
     added_squares,
     clusters_for,
+    costs_of,
+    in_pairs,
     joined,
+    least_pair,
     majority,
     parts_of,
     renamed,
-    side_by_side,
+    shown_by,
 )
 from mpae.initial_parts.coordinates import RARE, between_images, centred, evened, find_kinds, unit_tokens
 from mpae.initial_parts.find import InitialParts, fit_initial_parts, gathered
@@ -151,38 +156,69 @@ def test_joined_pairs_cost_least() -> None:
     costs = torch.full((4, 4), 9.0)
     for i, j, value in ((0, 2, 1.0), (1, 3, 5.0), (0, 1, 4.0)):
         costs[i, j] = costs[j, i] = value
-    assert joined(costs, 2).tolist() == [0, 1, 0, 1]
-    assert joined(costs, 1).tolist() == [0, 1, 0, 2]
-    assert joined(costs, 0).tolist() == [0, 1, 2, 3]
+    assert in_pairs(costs, 2).tolist() == [0, 1, 0, 1]
+    assert in_pairs(costs, 3).tolist() == [0, 1, 0, 2]
+    assert in_pairs(costs, 4).tolist() == [0, 1, 2, 3]
+    assert least_pair(costs).tolist() == [0, 1, 0, 2]
 
 
-def test_parts_are_clusters_in_pairs() -> None:
-    """Eight heaps of points, in pairs that lie side by side: four parts, of two clusters each."""
+def test_costs_of_joining_groups_of_clusters_by_a_loop() -> None:
+    """What the squared distances to the centre of a group grow by, each cluster as heavy as the images that show it;
+    more than anything else where groups do not touch."""
+    torch.manual_seed(0)
+    centres, weights, part_of = torch.randn(5, 3), torch.tensor([0.9, 0.2, 1.0, 0.5, 0.7]), torch.tensor([0, 1, 0, 2, 2])
+    contacts = torch.ones(5, 5).fill_diagonal_(0)
+
+    def squares(groups: set[int]) -> float:
+        chosen = torch.tensor([int(part) in groups for part in part_of])
+        weight = weights[chosen, None]
+        mean = (weight * centres[chosen]).sum(0) / weight.sum()
+        return float((weight * (centres[chosen] - mean).square()).sum() / weights.sum())
+
+    costs = costs_of(part_of, centres, weights, contacts)
+    for i in range(3):
+        for j in range(i):
+            assert float(costs[i, j]) == pytest.approx(squares({i, j}) - squares({i}) - squares({j}), abs=1e-5)
+    contacts[1, 3:] = contacts[3:, 1] = BESIDE / 10  # groups 1 and 2
+    apart = costs_of(part_of, centres, weights, contacts)
+    assert apart[0, 1] == costs[0, 1] and apart[1, 2] > costs.max()
+
+
+def test_few_parts_are_joined_in_pairs_at_last_and_many_step_by_step() -> None:
+    """Sixteen clusters on a line, the first eight near each other: step by step they would be one."""
+    places = torch.cat([torch.arange(8) * 1.0, 100 + torch.arange(8) * 50.0])[:, None]
+    contacts = torch.ones(16, 16).fill_diagonal_(0)
+    eight = joined(places, torch.ones(16), contacts, num_parts=8)
+    assert eight.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
+    nine = joined(places, torch.ones(16), contacts, num_parts=9)
+    assert len(nine[:8].unique()) == 1 and nine[8:].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_cluster_counts_for_the_images_that_show_it() -> None:
+    labels = torch.tensor([[0, 0, 1, -1], [0, 2, 2, 2], [0, -1, -1, -1], [1, 1, 0, -1]])
+    assert shown_by(labels, 4).tolist() == [1.0, 0.5, 0.25, 0.0]
+
+
+def test_parts_are_clusters_that_are_alike_and_lie_side_by_side() -> None:
+    """Sixteen heaps of points, in pairs that are alike and lie side by side: eight parts, of two clusters each."""
     generator = torch.Generator().manual_seed(0)
-    heaps = torch.cat([10 * torch.eye(4), 10 * torch.eye(4) + 1])  # (8, 4), i and i + 4 are alike
-    labels = torch.arange(8).view(2, 4).T.reshape(1, 8).expand(50, -1)  # (50, 8), side by side too: 0 4 1 5 2 6 3 7
-    points = heaps[labels] + 0.1 * torch.randn(50, 8, 4, generator=generator)
-    inside = torch.ones(50, 8, dtype=torch.bool)
-    centres, part_of = parts_of(points, inside, num_parts=4, grid=(1, 8), seed=0)
-    own = part_of[torch.cdist(points, centres).argmin(dim=2)]  # (50, 8)
+    heaps = torch.cat([10 * torch.eye(8), 10 * torch.eye(8) + 1])  # (16, 8), i and i + 8 are alike
+    labels = torch.arange(16).view(2, 8).T.reshape(1, 16).expand(50, -1)  # (50, 16), side by side too: 0 8 1 9 ...
+    points = heaps[labels] + 0.1 * torch.randn(50, 16, 8, generator=generator)
+    inside = torch.ones(50, 16, dtype=torch.bool)
+    centres, part_of = parts_of(points, inside, num_parts=8, grid=(1, 16), seed=0)
+    own = part_of[torch.cdist(points, centres).argmin(dim=2)]  # (50, 16)
     assert (own[:, 0::2] == own[:, 1::2]).all()
-    assert own[0].unique().numel() == 4
-    apart = torch.tensor([0, 5, 1, 6, 2, 7, 3, 4]).expand(50, -1)  # i and i + 4 never touch: the pairs are others
-    points = heaps[apart] + 0.1 * torch.randn(50, 8, 4, generator=generator)
-    centres, part_of = parts_of(points, inside, num_parts=4, grid=(1, 8), seed=0)
-    assert (part_of[torch.cdist(heaps, centres).argmin(dim=1)].view(2, 4).diff(dim=0) != 0).all()
+    assert own[0].unique().numel() == 8
+    apart = torch.tensor([[i, 8 + (i + 1) % 8] for i in range(8)]).reshape(1, 16).expand(50, -1)
+    points = heaps[apart] + 0.1 * torch.randn(50, 16, 8, generator=generator)  # i and i + 8 are two away
+    centres, part_of = parts_of(points, inside, num_parts=8, grid=(1, 16), seed=0)
+    assert (part_of[torch.cdist(heaps, centres).argmin(dim=1)].view(2, 8).diff(dim=0) != 0).all()
 
 
-def test_side_by_side_by_hand() -> None:
-    """Clusters 0 and 1 touch twice, 1 and 2 once, 0 and 2 not; the background does not count."""
-    inside = torch.tensor([[True, True, False, True, True, True]])  # 0 1 - / 0 1 2
-    expected = torch.tensor([[0, 2 / (2 * 3) ** 0.5, 0], [2 / (2 * 3) ** 0.5, 0, 1 / 3**0.5], [0, 1 / 3**0.5, 0]])
-    assert side_by_side(torch.tensor([0, 1, 0, 1, 2]), inside, (2, 3), 3).allclose(expected, atol=1e-6)
-
-
-@pytest.mark.parametrize(("parts", "clusters"), [(1, 2), (4, 8), (6, 12), (8, 16), (12, 16), (16, 16), (50, 50)])
+@pytest.mark.parametrize(("parts", "clusters"), [(1, 16), (4, 16), (8, 16), (12, 18), (16, 24), (50, 75)])
 def test_number_of_clusters(parts: int, clusters: int) -> None:
-    assert clusters_for(parts) == clusters
+    assert clusters_for(parts) == clusters >= FINEST
 
 
 def test_quarters_are_parts(found: dict[str, Tensor]) -> None:

@@ -2,8 +2,12 @@
 
 Which result of k-means has the least sum of squares is decided by rounding: many are nearly as good, and each cuts some
 part in two at another place. So small groups of results vote for the cluster of each patch, the clusters of a group are
-joined in pairs to parts, and the groups vote for the part of each patch. What they agree on hardly depends on seed,
-machine or choice of images.
+joined to parts, and the groups vote for the part of each patch. What they agree on hardly depends on seed, machine or
+choice of images.
+
+Parts are joined from finer clusters, for a few large ones at once are another thing: the whole head is one then. How
+many patches a cluster has says nothing of whether it is a part of its own, a beak is as good a part as a wing; how many
+images show it does. So clusters are joined as if each had one point in every image that shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +26,8 @@ from mpae.model.hierarchy import closeness, contacts_of
 RESTARTS = 40  # of k-means
 GROUPS = 20  # that vote for parts
 GROUP = 8  # restarts, drawn at random, that vote for the clusters of a group
-FINEST = 16  # clusters that parts are joined from, at most
+FINEST = 16  # clusters that parts are joined from, at least
+FINER = 1.5  # times as many clusters as parts, at least
 BESIDE = 0.01  # share of their contacts with others that two clusters have with each other; with less they lie apart
 
 
@@ -42,9 +47,10 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         agreed, _ = majority([labels[place] for place in random.permutation(RESTARTS)[:GROUP]], number)
         sizes = agreed.bincount(minlength=number)
         centres = torch.zeros(number, points.shape[1]).index_add(0, agreed, points) / sizes[:, None].clamp_min(1)
-        own, costs = nearest(points, centres), added_squares(centres, sizes)  # (m,), (n, n)
-        beside = side_by_side(own, inside, grid, number) >= BESIDE
-        part_of = joined(torch.where(beside, costs, costs + costs.sum()), number - num_parts)
+        own = nearest(points, centres)  # (m,)
+        everywhere = torch.full(inside.shape, -1).masked_scatter(inside, own)  # (images, N)
+        part_of = joined(centres, shown_by(everywhere, number), contacts_of(everywhere.unflatten(1, grid), number),
+                         num_parts)
         groups.append((centres, part_of, part_of[own]))
     agreed, first = majority([parts for _, _, parts in groups], num_parts)  # (m,)
     centres, part_of, _ = groups[first]
@@ -77,8 +83,52 @@ def renamed(labels: Tensor, like: Tensor, number: int) -> Tensor:
 
 
 def clusters_for(num_parts: int) -> int:
-    """How many clusters K parts are made from."""
-    return max(num_parts, min(2 * num_parts, FINEST))
+    """How many clusters K parts are made from.
+
+    >>> clusters_for(4), clusters_for(8), clusters_for(16)
+    (16, 16, 24)
+    """
+    return max(FINEST, round(FINER * num_parts))
+
+
+def shown_by(labels: Tensor, number: int) -> Tensor:
+    """The share of images that show each cluster: labels (images, N), -1 for the background -> (number,)."""
+    return torch.stack([(labels == cluster).any(dim=1).float().mean() for cluster in range(number)])
+
+
+def joined(centres: Tensor, shown: Tensor, contacts: Tensor, num_parts: int) -> Tensor:
+    """The part that each cluster becomes, (n,).
+
+    Step by step, whichever two cost least. The last step of few parts is in pairs, all at once, for one part would
+    swallow the others.
+
+    Args:
+        centres: (n, q).
+        shown: (n,), the share of images that show each.
+        contacts: (n, n), how often two of them lie side by side.
+    """
+    part_of = torch.arange(len(centres))
+    for _ in range(len(centres) - (2 * num_parts if 2 * num_parts <= FINEST else num_parts)):
+        part_of = least_pair(costs_of(part_of, centres, shown, contacts))[part_of]
+    return in_pairs(costs_of(part_of, centres, shown, contacts), num_parts)[part_of]
+
+
+def costs_of(part_of: Tensor, centres: Tensor, weights: Tensor, contacts: Tensor) -> Tensor:
+    """What it costs to join two groups of clusters: (k, k).
+
+    That is what the sum of squares grows by; for groups that lie apart it is more than for any that do not.
+
+    Args:
+        part_of: (n,) in 0..k-1, the group of each cluster.
+        weights: (n,), the number of points that each cluster counts for.
+    """
+    member = nnf.one_hot(part_of).float()  # (n, k)
+    total = member.T @ weights  # (k,)
+    means = member.T @ (weights[:, None] * centres) / total[:, None].clamp_min(1e-12)  # (k, q)
+    costs = added_squares(means, total)
+    between = member.T @ contacts @ member  # (k, k)
+    apart = closeness(between.fill_diagonal_(0)) < BESIDE
+    return torch.where(apart, costs + costs.sum(), costs)
 
 
 def added_squares(centres: Tensor, sizes: Tensor) -> Tensor:
@@ -94,28 +144,30 @@ def added_squares(centres: Tensor, sizes: Tensor) -> Tensor:
     return both * torch.cdist(centres, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
 
 
-def side_by_side(labels: Tensor, inside: Tensor, grid: tuple[int, int], number: int) -> Tensor:
-    """How much of its contacts with others each cluster has with each other one, the geometric mean of both views:
-    (number, number), 0 with itself.
-
-    Args:
-        labels: (m,), the cluster of each patch of the foreground `inside` (images, N) bool.
-    """
-    everywhere = torch.full(inside.shape, -1).masked_scatter(inside, labels)  # (images, N)
-    return closeness(contacts_of(everywhere.unflatten(1, grid), number))
+def least_pair(costs: Tensor) -> Tensor:
+    """The pair that costs least becomes one: costs (n, n) -> (n,), the new number of each."""
+    above = torch.ones_like(costs).triu(1).bool()
+    first, second = divmod(int(torch.where(above, costs, torch.inf).argmin()), len(costs))
+    becomes = torch.arange(len(costs))
+    becomes[second] = first
+    return becomes.unique(return_inverse=True)[1]
 
 
-def joined(costs: Tensor, most: int) -> Tensor:
-    """The pairs that cost least become one, `most` of them at most: costs (n, n) -> (n,), the new number of each.
+def in_pairs(costs: Tensor, number: int) -> Tensor:
+    """The pairs that cost least become one until `number` are left: costs (n, n), n <= 2 number -> (n,), the new number
+    of each.
 
     Each is in one pair at most, so that none swallows all the others.
     """
     import networkx
 
+    if len(costs) == number:
+        return torch.arange(number)
     graph = networkx.Graph()
     graph.add_weighted_edges_from((i, j, -float(costs[i, j])) for i in range(len(costs)) for j in range(i))
     matching = networkx.max_weight_matching(graph, maxcardinality=True)
     becomes = torch.arange(len(costs))
-    for i, j in sorted(map(sorted, matching), key=lambda pair: float(costs[pair[0], pair[1]]))[:most]:
+    chosen = sorted(map(sorted, matching), key=lambda pair: float(costs[pair[0], pair[1]]))
+    for i, j in chosen[: len(costs) - number]:
         becomes[j] = i
     return becomes.unique(return_inverse=True)[1]
