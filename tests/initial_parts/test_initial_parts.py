@@ -9,8 +9,9 @@ from torch import Tensor
 from mpae.errors import MPAEError
 from mpae.initial_parts.clusters import (
     BESIDE,
-    FINEST,
     added_squares,
+    agreed_centres,
+    apart,
     clusters_for,
     costs_of,
     in_pairs,
@@ -19,7 +20,7 @@ from mpae.initial_parts.clusters import (
     majority,
     parts_of,
     renamed,
-    shown_by,
+    shown_in,
 )
 from mpae.initial_parts.coordinates import RARE, between_images, centred, evened, find_kinds, unit_tokens
 from mpae.initial_parts.find import InitialParts, fit_initial_parts, gathered
@@ -164,10 +165,10 @@ def test_joined_pairs_cost_least() -> None:
 
 def test_costs_of_joining_groups_of_clusters_by_a_loop() -> None:
     """What the squared distances to the centre of a group grow by, each cluster as heavy as the images that show it;
-    more than anything else where groups do not touch."""
+    more than anything else where groups lie apart."""
     torch.manual_seed(0)
-    centres, weights, part_of = torch.randn(5, 3), torch.tensor([0.9, 0.2, 1.0, 0.5, 0.7]), torch.tensor([0, 1, 0, 2, 2])
-    contacts = torch.ones(5, 5).fill_diagonal_(0)
+    centres, shown, part_of = torch.randn(5, 3), torch.rand(20, 5) < 0.8, torch.tensor([0, 1, 0, 2, 2])
+    weights, contacts = shown.float().mean(dim=0), torch.ones(5, 5).fill_diagonal_(0)
 
     def squares(groups: set[int]) -> float:
         chosen = torch.tensor([int(part) in groups for part in part_of])
@@ -175,50 +176,64 @@ def test_costs_of_joining_groups_of_clusters_by_a_loop() -> None:
         mean = (weight * centres[chosen]).sum(0) / weight.sum()
         return float((weight * (centres[chosen] - mean).square()).sum() / weights.sum())
 
-    costs = costs_of(part_of, centres, weights, contacts)
+    costs = costs_of(part_of, centres, shown, contacts)
     for i in range(3):
         for j in range(i):
             assert float(costs[i, j]) == pytest.approx(squares({i, j}) - squares({i}) - squares({j}), abs=1e-5)
     contacts[1, 3:] = contacts[3:, 1] = BESIDE / 10  # groups 1 and 2
-    apart = costs_of(part_of, centres, weights, contacts)
-    assert apart[0, 1] == costs[0, 1] and apart[1, 2] > costs.max()
+    dearer = costs_of(part_of, centres, shown, contacts)
+    assert dearer[0, 1] == costs[0, 1]
+    assert dearer[1, 2] > costs.max()
 
 
-def test_few_parts_are_joined_in_pairs_at_last_and_many_step_by_step() -> None:
-    """Sixteen clusters on a line, the first eight near each other: step by step they would be one."""
+def test_apart_is_what_is_seen_together_and_does_not_touch() -> None:
+    shown = torch.zeros(10, 4, dtype=torch.bool)
+    shown[:, 0] = shown[:6, 1] = shown[6:, 2] = shown[:3, 3] = True  # 1 and 2 never, 3 with 0 and 1
+    contacts = torch.tensor([[0, 50, 40, 0], [50, 0, 0, 9], [40, 0, 0, 0], [0, 9, 0, 0]]).float()
+    expected = torch.zeros(4, 4, dtype=torch.bool)
+    expected[0, 3] = expected[3, 0] = True
+    assert apart(shown, contacts).fill_diagonal_(False).equal(expected)
+    shown[2:, 3] = True  # now 3 is seen with 2 too, in four of the four images that show 2
+    assert apart(shown, contacts)[2, 3]
+
+
+def test_few_parts_are_joined_in_pairs_at_last_and_others_step_by_step() -> None:
+    """Clusters on a line, half of them near each other: step by step these would be one part."""
     places = torch.cat([torch.arange(8) * 1.0, 100 + torch.arange(8) * 50.0])[:, None]
     contacts = torch.ones(16, 16).fill_diagonal_(0)
-    eight = joined(places, torch.ones(16), contacts, num_parts=8)
-    assert eight.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
-    nine = joined(places, torch.ones(16), contacts, num_parts=9)
-    assert len(nine[:8].unique()) == 1 and nine[8:].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert joined(places, torch.ones(3, 16).bool(), contacts, 9).tolist() == [0] * 8 + [1, 2, 3, 4, 5, 6, 7, 8]
+    places, contacts = torch.cat([places[:6], places[8:14]]), contacts[:12, :12]
+    assert joined(places, torch.ones(3, 12).bool(), contacts, 6).tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]
 
 
-def test_a_cluster_counts_for_the_images_that_show_it() -> None:
+def test_which_images_show_a_cluster() -> None:
     labels = torch.tensor([[0, 0, 1, -1], [0, 2, 2, 2], [0, -1, -1, -1], [1, 1, 0, -1]])
-    assert shown_by(labels, 4).tolist() == [1.0, 0.5, 0.25, 0.0]
+    assert shown_in(labels, 4).float().mean(dim=0).tolist() == [1.0, 0.5, 0.25, 0.0]
 
 
 def test_parts_are_clusters_that_are_alike_and_lie_side_by_side() -> None:
-    """Sixteen heaps of points, in pairs that are alike and lie side by side: eight parts, of two clusters each."""
+    """Twenty heaps of points, in pairs that are alike and lie side by side: ten parts."""
     generator = torch.Generator().manual_seed(0)
-    heaps = torch.cat([10 * torch.eye(8), 10 * torch.eye(8) + 1])  # (16, 8), i and i + 8 are alike
-    labels = torch.arange(16).view(2, 8).T.reshape(1, 16).expand(50, -1)  # (50, 16), side by side too: 0 8 1 9 ...
-    points = heaps[labels] + 0.1 * torch.randn(50, 16, 8, generator=generator)
-    inside = torch.ones(50, 16, dtype=torch.bool)
-    centres, part_of = parts_of(points, inside, num_parts=8, grid=(1, 16), seed=0)
-    own = part_of[torch.cdist(points, centres).argmin(dim=2)]  # (50, 16)
+    heaps = torch.cat([10 * torch.eye(10), 10 * torch.eye(10) + 1])  # (20, 10), i and i + 10 are alike
+    labels = torch.arange(20).view(2, 10).T.reshape(1, 20).expand(50, -1)  # (50, 20), side by side too: 0 10 1 11 ...
+    points = heaps[labels] + 0.1 * torch.randn(50, 20, 10, generator=generator)
+    inside = torch.ones(50, 20, dtype=torch.bool)
+    centres, part_of = parts_of(points, inside, num_parts=10, grid=(1, 20), seed=0)
+    own = part_of[torch.cdist(points, centres).argmin(dim=2)]  # (50, 20)
     assert (own[:, 0::2] == own[:, 1::2]).all()
-    assert own[0].unique().numel() == 8
-    apart = torch.tensor([[i, 8 + (i + 1) % 8] for i in range(8)]).reshape(1, 16).expand(50, -1)
-    points = heaps[apart] + 0.1 * torch.randn(50, 16, 8, generator=generator)  # i and i + 8 are two away
-    centres, part_of = parts_of(points, inside, num_parts=8, grid=(1, 16), seed=0)
-    assert (part_of[torch.cdist(heaps, centres).argmin(dim=1)].view(2, 8).diff(dim=0) != 0).all()
+    assert own[0].unique().numel() == 10
 
 
-@pytest.mark.parametrize(("parts", "clusters"), [(1, 16), (4, 16), (8, 16), (12, 18), (16, 24), (50, 75)])
-def test_number_of_clusters(parts: int, clusters: int) -> None:
-    assert clusters_for(parts) == clusters >= FINEST
+def test_groups_of_restarts_agree_on_heaps() -> None:
+    heaps = 10 * torch.eye(4).repeat_interleave(30, dim=0)
+    points = heaps + 0.1 * torch.randn(120, 4, generator=torch.Generator().manual_seed(0))
+    for centres in agreed_centres(points, 4, seed=0):
+        assert centres.sort(dim=0).values.allclose((10 * torch.eye(4)).sort(dim=0).values, atol=0.1)
+
+
+@pytest.mark.parametrize(("parts", "clusters"), [(1, (20, 24, 28)), (16, (20, 24, 28)), (50, (62, 75, 88))])
+def test_numbers_of_clusters(parts: int, clusters: tuple[int, ...]) -> None:
+    assert clusters_for(parts) == clusters
 
 
 def test_quarters_are_parts(found: dict[str, Tensor]) -> None:

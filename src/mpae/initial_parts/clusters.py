@@ -6,13 +6,14 @@ joined to parts, and the groups vote for the part of each patch. What they agree
 choice of images.
 
 Parts are joined from finer clusters, for a few large ones at once are another thing: the whole head is one then. How
-many patches a cluster has says nothing of whether it is a part of its own, a beak is as good a part as a wing; how many
-images show it does. So clusters are joined as if each had one point in every image that shows it.
+fine is luck too, so there are groups of several numbers of clusters. How many patches a cluster has says nothing of
+whether it is a part of its own, a beak is as good a part as a wing; how many images show it does. So clusters are
+joined as if each had one point in every image that shows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -23,12 +24,14 @@ from mpae.initial_parts.coordinates import nearest
 from mpae.initial_parts.k_means import centres_of, restarted
 from mpae.model.hierarchy import closeness, contacts_of
 
-RESTARTS = 40  # of k-means
-GROUPS = 20  # that vote for parts
+FINER = (1.25, 1.5, 1.75)  # times as many clusters as parts, or as LEAST
+LEAST = 16
+RESTARTS = 20  # of k-means, for each number of clusters
+GROUPS = 10  # that vote for parts, of each number of clusters
 GROUP = 8  # restarts, drawn at random, that vote for the clusters of a group
-FINEST = 16  # clusters that parts are joined from, at least
-FINER = 1.5  # times as many clusters as parts, at least
-BESIDE = 0.01  # share of their contacts with others that two clusters have with each other; with less they lie apart
+FEW = 8  # parts; fewer are made in pairs at last, for one would swallow the others
+BESIDE = 0.01  # share of their contacts with others that two clusters have with each other; with less they lie apart,
+TOGETHER = 0.5  # where as large a share of the images that show one of them show both
 
 
 def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
@@ -38,20 +41,15 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         points: (images, N, q).
         inside: (images, N) bool, the foreground.
     """
-    points, number = points[inside], clusters_for(num_parts)  # (m, q)
-    found = [torch.from_numpy(each.centres) for each in restarted(points, number, seed, RESTARTS)]
-    labels = [nearest(points, centres) for centres in found]  # (m,) each
-    random = np.random.default_rng(seed)
+    points = points[inside]  # (m, q)
     groups = []  # of centres (n, q), their parts (n,), and the part of each patch (m,)
-    for _ in range(GROUPS):
-        agreed, _ = majority([labels[place] for place in random.permutation(RESTARTS)[:GROUP]], number)
-        sizes = agreed.bincount(minlength=number)
-        centres = torch.zeros(number, points.shape[1]).index_add(0, agreed, points) / sizes[:, None].clamp_min(1)
-        own = nearest(points, centres)  # (m,)
-        everywhere = torch.full(inside.shape, -1).masked_scatter(inside, own)  # (images, N)
-        part_of = joined(centres, shown_by(everywhere, number), contacts_of(everywhere.unflatten(1, grid), number),
-                         num_parts)
-        groups.append((centres, part_of, part_of[own]))
+    for number in clusters_for(num_parts):
+        for centres in agreed_centres(points, number, seed):
+            own = nearest(points, centres)  # (m,)
+            everywhere = torch.full(inside.shape, -1).masked_scatter(inside, own)  # (images, N)
+            contacts = contacts_of(everywhere.unflatten(1, grid), number)
+            part_of = joined(centres, shown_in(everywhere, number), contacts, num_parts)
+            groups.append((centres, part_of, part_of[own]))
     agreed, first = majority([parts for _, _, parts in groups], num_parts)  # (m,)
     centres, part_of, _ = groups[first]
     sizes = part_of.bincount(minlength=num_parts)  # clusters of each part
@@ -59,6 +57,17 @@ def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, in
         return centres, part_of
     refined = [centres_of(points[agreed == part], int(size), seed, RESTARTS) for part, size in enumerate(sizes)]
     return torch.cat(refined), torch.arange(num_parts).repeat_interleave(sizes)
+
+
+def agreed_centres(points: Tensor, number: int, seed: int) -> Iterator[Tensor]:
+    """Centres (number, q) of clusters of points (m, q) for which groups of restarts vote, one for each group."""
+    found = [torch.from_numpy(each.centres) for each in restarted(points, number, seed, RESTARTS)]
+    labels = [nearest(points, centres) for centres in found]  # (m,) each
+    random = np.random.default_rng(seed)
+    for _ in range(GROUPS):
+        agreed, _ = majority([labels[place] for place in random.permutation(RESTARTS)[:GROUP]], number)
+        sizes = agreed.bincount(minlength=number)
+        yield torch.zeros(number, points.shape[1]).index_add(0, agreed, points) / sizes[:, None].clamp_min(1)
 
 
 def majority(labellings: Sequence[Tensor], number: int) -> tuple[Tensor, int]:
@@ -82,53 +91,63 @@ def renamed(labels: Tensor, like: Tensor, number: int) -> Tensor:
     return torch.from_numpy(linear_sum_assignment(both.numpy(), maximize=True)[1])[labels]
 
 
-def clusters_for(num_parts: int) -> int:
-    """How many clusters K parts are made from.
+def clusters_for(num_parts: int) -> tuple[int, ...]:
+    """How many clusters K parts are made from, rising.
 
-    >>> clusters_for(4), clusters_for(8), clusters_for(16)
-    (16, 16, 24)
+    >>> clusters_for(8), clusters_for(32)
+    ((20, 24, 28), (40, 48, 56))
     """
-    return max(FINEST, round(FINER * num_parts))
+    return tuple(round(finer * max(num_parts, LEAST)) for finer in FINER)
 
 
-def shown_by(labels: Tensor, number: int) -> Tensor:
-    """The share of images that show each cluster: labels (images, N), -1 for the background -> (number,)."""
-    return torch.stack([(labels == cluster).any(dim=1).float().mean() for cluster in range(number)])
+def shown_in(labels: Tensor, number: int) -> Tensor:
+    """Which images show each cluster: labels (images, N), -1 for the background -> (images, number) bool."""
+    return torch.stack([(labels == cluster).any(dim=1) for cluster in range(number)], dim=1)
 
 
 def joined(centres: Tensor, shown: Tensor, contacts: Tensor, num_parts: int) -> Tensor:
     """The part that each cluster becomes, (n,).
 
-    Step by step, whichever two cost least. The last step of few parts is in pairs, all at once, for one part would
-    swallow the others.
+    Step by step, whichever two cost least; the last step of a FEW parts is in pairs, all at once.
 
     Args:
         centres: (n, q).
-        shown: (n,), the share of images that show each.
+        shown: (images, n) bool, which images show each.
         contacts: (n, n), how often two of them lie side by side.
     """
     part_of = torch.arange(len(centres))
-    for _ in range(len(centres) - (2 * num_parts if 2 * num_parts <= FINEST else num_parts)):
+    for _ in range(len(centres) - (2 * num_parts if num_parts < FEW else num_parts)):
         part_of = least_pair(costs_of(part_of, centres, shown, contacts))[part_of]
     return in_pairs(costs_of(part_of, centres, shown, contacts), num_parts)[part_of]
 
 
-def costs_of(part_of: Tensor, centres: Tensor, weights: Tensor, contacts: Tensor) -> Tensor:
+def costs_of(part_of: Tensor, centres: Tensor, shown: Tensor, contacts: Tensor) -> Tensor:
     """What it costs to join two groups of clusters: (k, k).
 
-    That is what the sum of squares grows by; for groups that lie apart it is more than for any that do not.
+    That is what the sum of squares grows by; for groups that lie apart it is more than for any others.
 
     Args:
         part_of: (n,) in 0..k-1, the group of each cluster.
-        weights: (n,), the number of points that each cluster counts for.
     """
-    member = nnf.one_hot(part_of).float()  # (n, k)
+    member, weights = nnf.one_hot(part_of).float(), shown.float().mean(dim=0)  # (n, k), (n,)
     total = member.T @ weights  # (k,)
     means = member.T @ (weights[:, None] * centres) / total[:, None].clamp_min(1e-12)  # (k, q)
     costs = added_squares(means, total)
-    between = member.T @ contacts @ member  # (k, k)
-    apart = closeness(between.fill_diagonal_(0)) < BESIDE
-    return torch.where(apart, costs + costs.sum(), costs)
+    return torch.where(apart(shown.float() @ member > 0, member.T @ contacts @ member), costs + costs.sum(), costs)
+
+
+def apart(shown: Tensor, contacts: Tensor) -> Tensor:
+    """Which groups lie apart: images that show both are no exception, and they hardly touch there. (k, k) bool.
+
+    Groups that are not seen together may be the same part of two kinds of things. One that no image shows is with all.
+
+    Args:
+        shown: (images, k) bool, which images show each.
+        contacts: (k, k), how often two of them lie side by side.
+    """
+    both, each = shown.T.float() @ shown.float(), shown.sum(dim=0).float()  # images: (k, k), (k,)
+    together = both >= (TOGETHER * torch.minimum(each[:, None], each)).clamp_min(1)
+    return together & (closeness(contacts.clone().fill_diagonal_(0)) < BESIDE)
 
 
 def added_squares(centres: Tensor, sizes: Tensor) -> Tensor:

@@ -5,9 +5,8 @@
    different kinds of things, as cars and birds, the mean of the kind stays. Of what is left, a part tells one thing,
    and the species or the light another. Rough parts show which is which: how far the mean of a rough part wanders from
    image to image is what does not count, and every direction is divided by it.
-3. Parts (`clusters.py`). What most of many results of k-means agree on; for few parts, twice as many clusters, joined
-   in the pairs of neighbours that are most alike. A few large clusters at once are another thing: the whole head is
-   one then, though most differs there.
+3. Parts (`clusters.py`). What most of many results of k-means agree on: more clusters than parts, of which neighbours
+   that are alike become one.
 
 Training stays near them by the weight `loss.initial_parts`; `losses/initial_parts.py` is the term. What backs each
 constant is in docs/studies/initial_parts.md.
@@ -49,7 +48,7 @@ IMAGES = 250  # training images that are looked at, at even distances: half a mi
 MAJORITY = 0.7  # of the votes that makes a patch foreground
 SLOPE = 40.0  # log odds of foreground for a vote of 1 more
 AGREED = 0.12  # share of the variance of cuts that other images explain; with less there is no common object
-FEWEST = 20  # foreground patches for each cluster; where there are less for the K parts, there are no initial parts
+FEWEST = 20  # foreground patches for each cluster; where there are less, there are no initial parts
 SHARPNESS = 50.0  # from squared distances between coordinates, whose mean square is 1, to logits
 TENSORS = ("contexts", "shares", "sharpness", "kinds", "directions", "centres", "part_of")
 
@@ -118,7 +117,7 @@ def look_at(source: ImageSource, backbone: Backbone, size: int, number: int,
 def fit_initial_parts(maps: Tensor, num_parts: int, seed: int,
                       progress: Progress = lambda *_: None) -> dict[str, Tensor] | None:
     """The tensors of `InitialParts`, from frozen features (n, E, h, w)."""
-    found = find_foreground(maps, seed, num_parts, progress)
+    found = find_foreground(maps, seed, clusters_for(num_parts)[0], progress)
     if found is None:
         return None
     progress("initial parts: clusters", 2, 3)
@@ -139,10 +138,10 @@ class Foreground(NamedTuple):
     grid: tuple[int, int]
 
 
-def find_foreground(maps: Tensor, seed: int, num_parts: int,
+def find_foreground(maps: Tensor, seed: int, clusters: int,
                     progress: Progress = lambda *_: None) -> Foreground | None:
-    """Steps 1 and 2 above; None where there is no common object, or too little of it for so many parts."""
-    if maps.shape[0] * maps.shape[2] * maps.shape[3] < FEWEST * clusters_for(num_parts):
+    """Steps 1 and 2 above; None where there is no common object, or too little of it for so many clusters."""
+    if maps.shape[0] * maps.shape[2] * maps.shape[3] < FEWEST * clusters:
         return None
     progress("initial parts: votes", 0, 3)
     votes, agreed = find_votes(maps, seed)
@@ -152,7 +151,7 @@ def find_foreground(maps: Tensor, seed: int, num_parts: int,
     inside = share > 0.5
     log.debug("Images explain %.2f of each other's cuts; %.2f of the patches are foreground.", agreed,
               inside.float().mean())
-    if agreed < AGREED or int(inside.sum()) < FEWEST * max(*ROUGH, clusters_for(num_parts)):
+    if agreed < AGREED or int(inside.sum()) < FEWEST * max(*ROUGH, clusters):
         return None
     kinds = find_kinds(tokens, share, seed)  # (kinds, E)
     if len(kinds) > 1:
