@@ -192,7 +192,7 @@ class PartDiscovery(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
                 these, or a folder.
             probabilities: bool, also give the probability of each part for every pixel, ``(K+1, H, W)``.
             flip: bool, average over the image and its mirror image, which takes twice the time.
-            parts: int, join the parts of the run to so many, those that touch most first.
+            parts: int, join the parts of the run to so many, those that are most alike first.
             outline: str, of the mask: "pixel", the edges in the image, or "patch", the grid of patches.
             exact: bool, one look at the whole image, without a closer one at the object.
         Returns:

@@ -8,15 +8,10 @@ from torch import Tensor
 
 from mpae.errors import MPAEError
 from mpae.initial_parts.clusters import (
-    BESIDE,
-    added_squares,
     agreed_centres,
-    apart,
     clusters_for,
-    costs_of,
     in_pairs,
     joined,
-    least_pair,
     majority,
     parts_of,
     renamed,
@@ -139,20 +134,6 @@ def test_between_images_by_a_loop() -> None:
     assert between_images(points, labels, inside, 2).allclose(total / weight, atol=1e-5)
 
 
-def test_added_squares_by_a_loop() -> None:
-    """What the squared distances to the centre of both grow by, over all points."""
-    clusters = [torch.randn(size, 3) for size in (4, 7, 2)]
-
-    def squares(points: Tensor) -> float:
-        return float((points - points.mean(dim=0)).square().sum())
-
-    found = added_squares(torch.stack([each.mean(dim=0) for each in clusters]), torch.tensor([4, 7, 2]))
-    for i, first in enumerate(clusters):
-        for j, second in enumerate(clusters):
-            grown = squares(torch.cat([first, second])) - squares(first) - squares(second) if i != j else 0.0
-            assert float(found[i, j]) == pytest.approx(grown / 13, abs=1e-5)
-
-
 def test_joined_pairs_cost_least() -> None:
     costs = torch.full((4, 4), 9.0)
     for i, j, value in ((0, 2, 1.0), (1, 3, 5.0), (0, 1, 4.0)):
@@ -160,41 +141,6 @@ def test_joined_pairs_cost_least() -> None:
     assert in_pairs(costs, 2).tolist() == [0, 1, 0, 1]
     assert in_pairs(costs, 3).tolist() == [0, 1, 0, 2]
     assert in_pairs(costs, 4).tolist() == [0, 1, 2, 3]
-    assert least_pair(costs).tolist() == [0, 1, 0, 2]
-
-
-def test_costs_of_joining_groups_of_clusters_by_a_loop() -> None:
-    """What the squared distances to the centre of a group grow by, each cluster as heavy as the images that show it;
-    more than anything else where groups lie apart."""
-    torch.manual_seed(0)
-    centres, shown, part_of = torch.randn(5, 3), torch.rand(20, 5) < 0.8, torch.tensor([0, 1, 0, 2, 2])
-    weights, contacts = shown.float().mean(dim=0), torch.ones(5, 5).fill_diagonal_(0)
-
-    def squares(groups: set[int]) -> float:
-        chosen = torch.tensor([int(part) in groups for part in part_of])
-        weight = weights[chosen, None]
-        mean = (weight * centres[chosen]).sum(0) / weight.sum()
-        return float((weight * (centres[chosen] - mean).square()).sum() / weights.sum())
-
-    costs = costs_of(part_of, centres, shown, contacts)
-    for i in range(3):
-        for j in range(i):
-            assert float(costs[i, j]) == pytest.approx(squares({i, j}) - squares({i}) - squares({j}), abs=1e-5)
-    contacts[1, 3:] = contacts[3:, 1] = BESIDE / 10  # groups 1 and 2
-    dearer = costs_of(part_of, centres, shown, contacts)
-    assert dearer[0, 1] == costs[0, 1]
-    assert dearer[1, 2] > costs.max()
-
-
-def test_apart_is_what_is_seen_together_and_does_not_touch() -> None:
-    shown = torch.zeros(10, 4, dtype=torch.bool)
-    shown[:, 0] = shown[:6, 1] = shown[6:, 2] = shown[:3, 3] = True  # 1 and 2 never, 3 with 0 and 1
-    contacts = torch.tensor([[0, 50, 40, 0], [50, 0, 0, 9], [40, 0, 0, 0], [0, 9, 0, 0]]).float()
-    expected = torch.zeros(4, 4, dtype=torch.bool)
-    expected[0, 3] = expected[3, 0] = True
-    assert apart(shown, contacts).fill_diagonal_(False).equal(expected)
-    shown[2:, 3] = True  # now 3 is seen with 2 too, in four of the four images that show 2
-    assert apart(shown, contacts)[2, 3]
 
 
 def test_few_parts_are_joined_in_pairs_at_last_and_others_step_by_step() -> None:

@@ -5,10 +5,8 @@ part in two at another place. So small groups of results vote for the cluster of
 joined to parts, and the groups vote for the part of each patch. What they agree on hardly depends on seed, machine or
 choice of images.
 
-Parts are joined from finer clusters, for a few large ones at once are another thing: the whole head is one then. How
-fine is luck too, so there are groups of several numbers of clusters. How many patches a cluster has says nothing of
-whether it is a part of its own, a beak is as good a part as a wing; how many images show it does. So clusters are
-joined as if each had one point in every image that shows it.
+Parts are joined from finer clusters (`model/joining.py`), for a few large ones at once are another thing: the whole
+head is one then. How fine is luck too, so there are groups of several numbers of clusters.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from torch import Tensor
 
 from mpae.initial_parts.coordinates import nearest
 from mpae.initial_parts.k_means import centres_of, restarted
-from mpae.model.hierarchy import closeness, contacts_of
+from mpae.model.joining import contacts_of, costs_of, least_pair
 
 FINER = (1.25, 1.5, 1.75)  # times as many clusters as parts, or as LEAST
 LEAST = 16
@@ -30,8 +28,6 @@ RESTARTS = 20  # of k-means, for each number of clusters
 GROUPS = 10  # that vote for parts, of each number of clusters
 GROUP = 8  # restarts, drawn at random, that vote for the clusters of a group
 FEW = 8  # parts; fewer are made in pairs at last, for one would swallow the others
-BESIDE = 0.01  # share of their contacts with others that two clusters have with each other; with less they lie apart,
-TOGETHER = 0.5  # where as large a share of the images that show one of them show both
 
 
 def parts_of(points: Tensor, inside: Tensor, num_parts: int, grid: tuple[int, int], seed: int) -> tuple[Tensor, Tensor]:
@@ -119,57 +115,6 @@ def joined(centres: Tensor, shown: Tensor, contacts: Tensor, num_parts: int) -> 
     for _ in range(len(centres) - (2 * num_parts if num_parts < FEW else num_parts)):
         part_of = least_pair(costs_of(part_of, centres, shown, contacts))[part_of]
     return in_pairs(costs_of(part_of, centres, shown, contacts), num_parts)[part_of]
-
-
-def costs_of(part_of: Tensor, centres: Tensor, shown: Tensor, contacts: Tensor) -> Tensor:
-    """What it costs to join two groups of clusters: (k, k).
-
-    That is what the sum of squares grows by; for groups that lie apart it is more than for any others.
-
-    Args:
-        part_of: (n,) in 0..k-1, the group of each cluster.
-    """
-    member, weights = nnf.one_hot(part_of).float(), shown.float().mean(dim=0)  # (n, k), (n,)
-    total = member.T @ weights  # (k,)
-    means = member.T @ (weights[:, None] * centres) / total[:, None].clamp_min(1e-12)  # (k, q)
-    costs = added_squares(means, total)
-    return torch.where(apart(shown.float() @ member > 0, member.T @ contacts @ member), costs + costs.sum(), costs)
-
-
-def apart(shown: Tensor, contacts: Tensor) -> Tensor:
-    """Which groups lie apart: images that show both are no exception, and they hardly touch there. (k, k) bool.
-
-    Groups that are not seen together may be the same part of two kinds of things. One that no image shows is with all.
-
-    Args:
-        shown: (images, k) bool, which images show each.
-        contacts: (k, k), how often two of them lie side by side.
-    """
-    both, each = shown.T.float() @ shown.float(), shown.sum(dim=0).float()  # images: (k, k), (k,)
-    together = both >= (TOGETHER * torch.minimum(each[:, None], each)).clamp_min(1)
-    return together & (closeness(contacts.clone().fill_diagonal_(0)) < BESIDE)
-
-
-def added_squares(centres: Tensor, sizes: Tensor) -> Tensor:
-    """What the mean squared distance of points to their centres grows by where two clusters become one (Ward, 1963):
-    (n, n).
-
-    Args:
-        centres: (n, q).
-        sizes: (n,), the number of points of each.
-    """
-    share = sizes / sizes.sum()
-    both = (share[:, None] * share) / (share[:, None] + share).clamp_min(1e-12)
-    return both * torch.cdist(centres, centres, compute_mode="donot_use_mm_for_euclid_dist").square()
-
-
-def least_pair(costs: Tensor) -> Tensor:
-    """The pair that costs least becomes one: costs (n, n) -> (n,), the new number of each."""
-    above = torch.ones_like(costs).triu(1).bool()
-    first, second = divmod(int(torch.where(above, costs, torch.inf).argmin()), len(costs))
-    becomes = torch.arange(len(costs))
-    becomes[second] = first
-    return becomes.unique(return_inverse=True)[1]
 
 
 def in_pairs(costs: Tensor, number: int) -> Tensor:

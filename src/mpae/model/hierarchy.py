@@ -1,7 +1,7 @@
 """How the parts of a run join: K parts become K-1, K-2, ... 2, each level made of the one before (ours).
 
-Two parts that touch more than others become one: how often they lie side by side in images, against how often each of
-them lies beside any part. What touches is counted once; joined parts have the sum of their members' contacts.
+The two parts that are told apart least become one, by the rule that makes parts of clusters (`joining.py`): what tells
+parts apart is the mean of the K logits where each of them lies.
 
 RUN/hierarchy.yaml:
     format: 1
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as nnf
 from torch import Tensor
 
 from mpae.data.loading import PictureReader, in_batches, read_batches
@@ -25,6 +26,7 @@ from mpae.data.sources.subsets import spread
 from mpae.distributed import on_first_process
 from mpae.errors import MPAEError
 from mpae.files import read_yaml, write_text
+from mpae.model.joining import contacts_of, costs_of, least_pair
 from mpae.model.protocol import PartModel
 from mpae.run import Run
 
@@ -90,16 +92,31 @@ class Hierarchy:
 def look_for_hierarchy(model: PartModel, source: ImageSource, device: torch.device,
                        progress: Progress = lambda *_: None) -> Hierarchy:
     """The hierarchy of a model's parts, from some images at even distances."""
-    indices, number = spread(len(source), IMAGES), model.num_parts
-    contacts, done = torch.zeros(number, number), 0
+    indices, number, done = spread(len(source), IMAGES), model.num_parts, 0
+    sums, contacts = torch.zeros(2, number, number)
+    shown = [torch.zeros(0, number, dtype=torch.bool)]
     progress("how parts join", done, len(indices))
     for batch in read_batches(PictureReader(source, model.image_size), in_batches(indices, 16)):
         if batch.samples:
-            logits = model.part_logits(batch.images.to(device).float() / 255)  # (B, K+1, h, w)
-            contacts += contacts_of(logits.float().cpu().argmax(dim=1), number)
+            logits = model.part_logits(batch.images.to(device).float() / 255).float().cpu()  # (B, K+1, h, w)
+            contacts += contacts_of(logits.argmax(dim=1), number)
+            means, there = means_of(logits)
+            sums += means.sum(dim=0)
+            shown.append(there)
         done += len(batch)
         progress("how parts join", done, len(indices))
-    return find_hierarchy(contacts)
+    everywhere = torch.cat(shown)  # (images, K)
+    return find_hierarchy(sums / everywhere.sum(dim=0).clamp_min(1)[:, None], everywhere, contacts)
+
+
+def means_of(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits (B, K+1, h, w) -> the mean of the first K where each part is the most likely (B, K, K), 0 where it is not
+    there, and which parts are there (B, K) bool."""
+    values = logits[:, :-1].flatten(2)  # (B, K, N)
+    values = values - values.mean(dim=1, keepdim=True)  # a softmax knows differences alone
+    member = nnf.one_hot(logits.flatten(2).argmax(dim=1), logits.shape[1])[..., :-1].float()  # (B, N, K)
+    counts = member.sum(dim=1)  # (B, K)
+    return torch.einsum("bnk,bcn->bkc", member, values) / counts.clamp_min(1)[..., None], counts > 0
 
 
 def joined_parts(run: Run, model: PartModel, parts: int | None, images: Callable[[], ImageSource],
@@ -136,50 +153,18 @@ def is_nested(joins: Any, num_parts: int) -> bool:
     return True
 
 
-def find_hierarchy(contacts: Tensor) -> Hierarchy:
-    """From how often each part lies beside each other: (K, K), symmetric, 0 with itself.
-
-    Parts that touch none, because no image shows them, are joined first.
-    """
-    contacts, number = contacts.double().clone(), len(contacts)
-    left, joins = list(range(number)), []
-    while len(left) > FEWEST:
-        there = contacts[left][:, left]  # (n, n)
-        first, second = nearest_pair(there)
-        keep, gone = left[first], left.pop(second)
-        joins.append((keep + 1, gone + 1))
-        contacts[keep] += contacts[gone]
-        contacts[:, keep] += contacts[:, gone]
-        contacts[keep, keep] = 0
-    return Hierarchy(number, tuple(joins))
-
-
-def nearest_pair(contacts: Tensor) -> tuple[int, int]:
-    """The two that become one, the lower first: (n, n) -> places; of equals the first."""
-    alone = contacts.sum(dim=1) == 0
-    if alone.any():
-        place = int(alone.nonzero()[0])
-        return (0, place) if place else (0, 1)
-    near = closeness(contacts).triu(1)
-    place = int((near == near.max()).flatten().nonzero()[0])
-    return place // len(near), place % len(near)
-
-
-def closeness(contacts: Tensor) -> Tensor:
-    """How much of its contacts each has with each other one, the geometric mean of both views: (n, n) -> (n, n)."""
-    total = contacts.sum(dim=1).clamp_min(1)
-    return contacts / (total[:, None] * total).sqrt()
-
-
-def contacts_of(labels: Tensor, number: int) -> Tensor:
-    """How often two parts lie side by side, (number, number), 0 with itself.
+def find_hierarchy(means: Tensor, shown: Tensor, contacts: Tensor) -> Hierarchy:
+    """Step by step the two parts that it costs least to join.
 
     Args:
-        labels: (n, h, w) in 0..number-1; anything else is background and does not count.
+        means: (K, q), what tells parts apart, the mean of each.
+        shown: (images, K) bool, which images show each; those that none shows are joined first.
+        contacts: (K, K), how often two of them lie side by side.
     """
-    contacts = torch.zeros(number, number)
-    for first, second in ((labels[:, 1:], labels[:, :-1]), (labels[:, :, 1:], labels[:, :, :-1])):
-        both = (first >= 0) & (second >= 0) & (first < number) & (second < number) & (first != second)
-        counts = torch.bincount(first[both] * number + second[both], minlength=number**2).float()
-        contacts += counts.unflatten(0, (number, number))
-    return contacts + contacts.T
+    part_of, joins = torch.arange(len(means)), []
+    for _ in range(len(means) - FEWEST):
+        joined = least_pair(costs_of(part_of, means, shown, contacts))[part_of]
+        lowest = [int((part_of == group).nonzero()[0]) for group in range(int(part_of.max()) + 1)]
+        joins.append(next((i + 1, j + 1) for j in lowest for i in lowest if i < j and joined[i] == joined[j]))
+        part_of = joined
+    return Hierarchy(len(means), tuple(joins))
