@@ -152,6 +152,9 @@ class TrainingSettings(Section):
     learning_rate: float | None = setting(None, "Adam's learning rate; 5e-4 (released) or 5e-3 (paper)", gt=0)
     auto_parts: bool = setting(False, "find the number of parts first, from 2 to 32 (ours, not the paper's)")
     initial_parts: bool = setting(False, "begin with the parts that frozen features suggest (ours, not the paper's)")
+    starts: int = setting(1, "short trainings, each from random weights of its own, on whose parts they agree training "
+                          "begins where it has no initial parts; 1: with random weights (ours, not the paper's)",
+                          ge=1, le=100)
     warmup_steps: int = setting(0, "steps over which the learning rate rises from 0", ge=0)
     held: int = setting(0, "images set aside, a tenth at most, to see how well hidden patches are restored and whether "
                         "parts still change: the learning rate drops, and in the end the run stops, where they do not",

@@ -22,8 +22,8 @@ from mpae.initial_parts.coordinates import nearest
 from mpae.initial_parts.k_means import centres_of, restarted
 from mpae.model.joining import contacts_of, costs_of, least_pair
 
-FINER = (1.25, 1.5, 1.75)  # times as many clusters as parts
-LEAST_PARTS = 16  # for fewer parts as many clusters as for these
+MORE = (8, 12, 16)  # clusters than parts
+LEAST_PARTS = 12  # for fewer parts as many clusters as for these
 RESTARTS = 20  # of k-means, for each number of clusters
 GROUPS = 10  # that vote for parts, of each number of clusters
 GROUP = 8  # restarts, drawn at random, that vote for the clusters of a group
@@ -91,9 +91,9 @@ def clusters_for(num_parts: int) -> tuple[int, ...]:
     """How many clusters K parts are made from, rising.
 
     >>> clusters_for(8), clusters_for(32)
-    ((20, 24, 28), (40, 48, 56))
+    ((20, 24, 28), (40, 44, 48))
     """
-    return tuple(round(finer * max(num_parts, LEAST_PARTS)) for finer in FINER)
+    return tuple(max(num_parts, LEAST_PARTS) + more for more in MORE)
 
 
 def shown_in(labels: Tensor, number: int) -> Tensor:

@@ -30,6 +30,7 @@ from mpae.losses.perceptual import PerceptualNetwork
 from mpae.model import MPAE, build_model
 from mpae.model.evening import evening
 from mpae.model.places import place_directions
+from mpae.training import starts
 from mpae.training.batches import StepSampler
 from mpae.training.begin import load_initial_parts, parts_of_run
 from mpae.training.loop import MethodLosses, StepLosses
@@ -47,13 +48,19 @@ def new_model(config: Config, classes: int = 0) -> Any:
     """Weights drawn from the seed, around a finished backbone; the random state of others is left alone."""
     method = find_method(config.model.method)
     backbone: Any = Pixels() if method.from_pixels else build_backbone(config.backbone, config.data.image_size)
+    if method.name == "mpae":
+        return random_model(config, backbone, config.training.seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.training.seed)
-        if method.name == "mpae":
-            return build_model(config, backbone)
         model = method.load()(config, backbone, classes)
         model.load_pretrained()
         return model
+
+
+def random_model(config: Config, backbone: Any, seed: int) -> MPAE:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed % 2**32)
+        return build_model(config, backbone)
 
 
 def own_settings(config: Config) -> Config:
@@ -155,31 +162,66 @@ def begin_new(config: Config, source: ImageSource, model: MPAE, device: torch.de
     if config.loss.initial_parts or config.training.initial_parts:
         found = begin_with_initial_parts(config, source, model, features, progress)
     if found is None or not config.training.initial_parts:
-        places = set_random_weights(config, source, model, features, progress)
+        places = set_random_weights(config, source, model, features, device, progress)
     kept = dict(found.state_dict()) if found is not None and config.loss.initial_parts else None
     return kept, places, model.compress_rate
 
 
 def set_random_weights(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
-                       progress: Progress) -> Tensor | None:
-    """Random weights made ready to learn from, by what some images look like; the directions (E, q) that they do
-    without."""
-    settings, places = config.model, None
-    if not settings.place_directions and not settings.even_directions and settings.first_logits is None:
+                       device: torch.device, progress: Progress) -> Tensor | None:
+    """Random weights made ready to learn from, by what some images look like, or set to begin with what several short
+    trainings agree on; the directions (E, q) that they do without."""
+    settings, number = config.model, config.training.starts
+    if number == 1 and not settings.place_directions and not settings.even_directions and settings.first_logits is None:
         return None
-    looked = list(look_at(source, features, model.image_size, FIRST_IMAGES, progress))
-    if not looked:
+    looked = []
+    rolled: Tensor | None = None
+    looked: list[tuple[Tensor, Tensor]] = []
+    for whole, frozen in look_at(source, features, model.image_size, starts.IMAGES if number > 1 else FIRST_IMAGES,
+                                 progress):
+        rolled = no_larger(whole[:ROLLED_IMAGES], first_size(model)) if rolled is None else rolled
+        looked.append((model.for_partformer(whole), frozen.half()))
+    if rolled is None:
         return None
-    images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S, S), (n, E, h, w)
+    images, frozen = map(torch.cat, zip(*looked, strict=True))  # (n, 3, S', S'), (n, E, h, w)
+    places = place_directions(features, rolled, settings.place_directions, progress) \
+        if settings.place_directions else None
+    few = images[:FIRST_IMAGES], frozen[:FIRST_IMAGES].float()
+    make_ready(config, model, *few, places)
+    if number > 1:
+        log.info("Training begins with what %d short trainings from random weights agree on.", number)
+        models = [random_model(config, model.backbone, config.training.seed + 1 + start) for start in range(number)]
+        for each in models:
+            make_ready(config, each, *few, places)
+            each.to(device)
+        agreed = starts.parts_of_starts(config, models, images, frozen, places, progress)
+        if agreed is None:
+            log.warning("The short trainings agree on no object; training begins with random weights.")
+        else:
+            begin_with_agreed(config, model, images, frozen, agreed, places, progress)
+    return places
+
+
+def make_ready(config: Config, model: MPAE, images: Tensor, frozen: Tensor, places: Tensor | None) -> None:
+    """Random weights that see features alike, know no places and give soft maps, as the settings ask for it."""
+    settings = config.model
     if settings.even_directions:
         model.see_through(evening(frozen, settings.even_directions))
-    if settings.place_directions:
-        places = place_directions(features, no_larger(images[:ROLLED_IMAGES], first_size(model)),
-                                  settings.place_directions, progress)
+    if places is not None:
         model.forget(places)
     if settings.first_logits is not None:
         model.soften(images, frozen, settings.first_logits)
-    return places
+
+
+def begin_with_agreed(config: Config, model: MPAE, images: Tensor, frozen: Tensor, agreed: Tensor,
+                      places: Tensor | None, progress: Progress) -> None:
+    """The model set to begin with what short trainings agree on, (n, K+1, h, w), by as many images as initial parts
+    are found in; it does without the same directions (E, q) as they."""
+    some = slice(None, None, -(-len(images) // IMAGES))
+    frozen = frozen[some].float()  # (n', E, h, w)
+    if places is not None:
+        frozen = frozen - torch.einsum("eq,fq,nfhw->nehw", places, places, frozen)
+    warm_start(model, images[some], frozen, agreed[some], config.training.seed, progress)
 
 
 def begin_with_initial_parts(config: Config, source: ImageSource, model: MPAE, features: Callable[[Tensor], Tensor],
