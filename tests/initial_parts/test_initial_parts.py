@@ -177,7 +177,8 @@ def test_groups_of_restarts_agree_on_heaps() -> None:
         assert centres.sort(dim=0).values.allclose((10 * torch.eye(4)).sort(dim=0).values, atol=0.1)
 
 
-@pytest.mark.parametrize(("parts", "clusters"), [(1, (20, 24, 28)), (12, (20, 24, 28)), (16, (24, 28, 32)), (50, (58, 62, 66))])
+@pytest.mark.parametrize(("parts", "clusters"), [(1, (20, 24, 28)), (12, (20, 24, 28)), (16, (24, 28, 32)),
+                                                 (50, (58, 62, 66))])
 def test_numbers_of_clusters(parts: int, clusters: tuple[int, ...]) -> None:
     assert clusters_for(parts) == clusters
 
