@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from mpae.library import PartDiscovery, load
 
 __all__ = ["PartDiscovery", "__version__", "load"]
-__version__ = "0.13.0"
+__version__ = "0.14.0"
 
 
 def __getattr__(name: str) -> Any:
