@@ -174,7 +174,6 @@ def set_random_weights(config: Config, source: ImageSource, model: MPAE, feature
     settings, number = config.model, config.training.starts
     if number == 1 and not settings.place_directions and not settings.even_directions and settings.first_logits is None:
         return None
-    looked = []
     rolled: Tensor | None = None
     looked: list[tuple[Tensor, Tensor]] = []
     for whole, frozen in look_at(source, features, model.image_size, starts.IMAGES if number > 1 else FIRST_IMAGES,

@@ -63,8 +63,12 @@ def parts_of_starts(config: Config, models: Sequence[MPAE], images: Tensor, froz
     progress("short trainings from random weights", done, len(models))
     on_cpu = next(models[0].parameters()).device.type == "cpu"
     cores = torch.get_num_threads() if on_cpu else 1
-    with one_thread(), ThreadPoolExecutor(cores) as pool:  # one training to a core
-        maps = list(pool.map(train, range(len(models))))
+    with one_thread():
+        pool = ThreadPoolExecutor(cores)  # one training to a core
+        try:
+            maps = list(pool.map(train, range(len(models))))
+        finally:
+            pool.shutdown(cancel_futures=True)  # Ctrl-C waits for those that have begun alone
     return agreed(maps, seed)
 
 
