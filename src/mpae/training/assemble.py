@@ -189,7 +189,8 @@ def set_random_weights(config: Config, source: ImageSource, model: MPAE, feature
     make_ready(config, model, *few, places)
     if number > 1:
         log.info("Training begins with what %d short trainings from random weights agree on.", number)
-        models = [random_model(config, model.backbone, config.training.seed + 1 + start) for start in range(number)]
+        seed = starts.APART * config.training.seed + 1
+        models = [random_model(config, model.backbone, seed + start) for start in range(number)]
         for each in models:
             make_ready(config, each, *few, places)
             each.to(device)
