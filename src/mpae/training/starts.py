@@ -75,10 +75,10 @@ def parts_of_starts(config: Config, models: Sequence[MPAE], images: Tensor, froz
 
 def short_training(config: Config, model: MPAE, images: Tensor, frozen: Tensor, places: Tensor | None,
                    seed: int) -> None:
-    """STEPS steps by the objective of the run without L_r, the learning rate along half a cosine."""
+    """STEPS steps by the objective of the run without L_r, at the learning rate of its reading, along half a cosine."""
+    config = config.with_values({"loss.restoration": 0.0, "loss.initial_parts": 0.0, "training.learning_rate": None})
     training, device = config.training, next(model.parameters()).device
-    loss = config.with_values({"loss.restoration": 0.0, "loss.initial_parts": 0.0}).loss
-    objective = Objective(loss, training.group_size, None).to(device)
+    objective = Objective(config.loss, training.group_size, None).to(device)
     learned = {name: weight for name, weight in model.named_parameters()
                if name.startswith(("partformer.", "compress."))}
     optimizer = torch.optim.Adam([{"params": [weight], "scale": model.rate_of(name)}
