@@ -58,6 +58,7 @@ def new_model(config: Config, classes: int = 0) -> Any:
 
 
 def random_model(config: Config, backbone: Any, seed: int) -> MPAE:
+    """MPAE with weights drawn from a seed, around a finished backbone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed % 2**32)
         return build_model(config, backbone)

@@ -1,8 +1,8 @@
 """Random weights begin with what several short trainings agree on (ours, not the paper's).
 
 Which parts come out of random weights is decided in the first steps, by luck: one training cuts the head in three and
-leaves legs to the background, another does the opposite, and length mends neither. What most of several short ones
-agree on is better than each of them and nearly always the same.
+leaves legs to the background, another does the opposite, and length mends neither. What several short ones agree on is
+better than nearly all of them, and takes less luck.
 
 1. Train (`short_training`). Each has random weights of its own and takes a hundred steps on the same few hundred
    images, whose features are kept in memory. Its objective is that of the run without L_r, which costs most of a step
